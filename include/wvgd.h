@@ -53,7 +53,7 @@ typedef enum {
 
 typedef struct {
     wvgd_status code;
-    char text[1024];
+    char text[2048];
 } wvgd_error;
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
@@ -63,6 +63,8 @@ typedef enum { WVGD_HARD, WVGD_SOFT } wvgd_cells;
 typedef enum { WVGD_NATURAL, WVGD_SCORE, WVGD_REPARAM } wvgd_estimator;
 typedef enum { WVGD_MIXTURE, WVGD_REJECT } wvgd_sampler;
 typedef enum { WVGD_SQEUCLID, WVGD_MAHALANOBIS, WVGD_OWN, WVGD_L1, WVGD_LP, WVGD_CALLBACK } wvgd_cost;
+typedef enum { WVGD_BEND_AUTO, WVGD_BEND_NEVER } wvgd_bend;
+typedef enum { WVGD_FINISH_AUTO, WVGD_FINISH_NEVER, WVGD_FINISH_ALWAYS } wvgd_finish;
 typedef enum { WVGD_INIT_EXPLORE, WVGD_INIT_PRIOR, WVGD_INIT_NORMAL } wvgd_init;
 
 /* c(a, b); fills grad_a[dim] with its gradient in a unless grad_a is NULL. */
@@ -91,19 +93,23 @@ typedef struct wvgd_options {
     wvgd_sampler sampler;     /* how the points of an iteration are drawn */
     size_t draws;             /* joint: points per component per iteration; 0: chosen from D and the estimator */
     wvgd_init init;           /* where particles or ascents start when wvgd_new is given none */
+    wvgd_bend bend;           /* staged: bent coordinates if one Gaussian fits badly, or never */
+    wvgd_finish finish;       /* staged: whether chains complete the fit */
     size_t starts;            /* ascents; 0: until they find no new modes */
     double init_scale;        /* rough scale of the parameters */
     size_t max_iter;
     size_t max_evaluations; /* maximum number of points at which the model is evaluated, final draws included, which are
-                             * a few at least; 0: 200000 with the staged solver (more if evidence_se is below 0.02),
-                             * no limit with the joint solver */
+                             * a few at least; 0: 200000 with the staged solver (more if evidence_se is below 0.02,
+                             * and 2D + 1 times as many without gradients), no limit with the joint solver */
     double max_seconds;     /* of wvgd_step and wvgd_run; 0: no limit. With ask and tell, which do not see the
                              * time that the model takes, the caller decides: wvgd_stop_now */
     double tol;             /* joint: nats of PELBO that noise and drift may still cost at convergence */
     double evidence_se;     /* target for the standard error of the log evidence */
     uint64_t seed;
-    size_t threads; /* threads of the fit itself; wvgd_model_threads shares the evaluations. Results do not
-                     * depend on it */
+    size_t min_batch; /* minimum number of points in a batch, where possible: more ascents at once, more draws; 0: no
+                       * minimum. Results depend on it. wvgd_results.widened has the points that it added */
+    size_t threads;   /* threads of the fit itself; wvgd_model_threads shares the evaluations. Results do not
+                       * depend on it */
     /* not settable by name */
     const double *metric;              /* mahalanobis: [D][D] symmetric positive definite, c = (a-b)' metric (a-b);
                                         * NULL: follows the posterior */
@@ -148,14 +154,20 @@ typedef enum {
     WVGD_MAX_ITER,
     WVGD_TIME_UP,
     WVGD_STOPPED,
-    WVGD_MAX_EVALUATIONS
+    WVGD_MAX_EVALUATIONS,
+    WVGD_FINISHED /* converged, by chains that completed the fit */
 } wvgd_stop;
 const char *wvgd_stop_name(wvgd_stop stop); /* "running", "converged", "max_iter", "time_up", "stopped",
-                                             * "max_evaluations", "unknown" */
+                                             * "max_evaluations", "finished", "unknown" */
 
 /* One batch in two halves. wvgd_ask gives n points z[n][D], valid until wvgd_tell; if *gradient is set, tell
  * needs their gradients (otherwise its grad may be NULL). Asking again without telling gives the same
- * points. When the fit has ended, n is 0. */
+ * points. When the fit has ended, n is 0.
+ * A caller without gradients says so in the model: has_gradient is false. Gradients are then never asked for. Where
+ * the staged solver needs them, in up to WVGD_DIFFERENCES dimensions, the points are those of the batch, 2D around each
+ * of them, and a few that measure how smooth the density is; the fit makes gradients of the log densities told. All are
+ * evaluations. Trials, final draws and the bound need no gradients, and are asked for as they are. */
+enum { WVGD_DIFFERENCES = 64 };
 wvgd_status wvgd_ask(wvgd_fit *fit, size_t *n, const double **z, bool *gradient, wvgd_error *error);
 wvgd_status wvgd_tell(wvgd_fit *fit, const double *log_p, const double *grad, wvgd_error *error);
 
@@ -164,8 +176,8 @@ wvgd_status wvgd_step(wvgd_fit *fit, wvgd_error *error);
 
 /* What a run is doing, for a progress bar. */
 typedef struct {
-    const char *stage; /* "explore", "fit", "trial", "probe", "close", "refine", "bound", "done"; joint: also
-                        * "pilot", "settle", "average" */
+    const char *stage; /* "explore", "fit", "trial", "probe", "bend", "close", "certify", "finish", "refine", "bound",
+                        * "done"; joint: also "pilot", "settle", "average" */
     size_t iteration, max_iter, evaluations;
     double seconds;
     double pelbo, pelbo_se, ess; /* of the last batch; NAN before the first */
@@ -199,6 +211,7 @@ typedef struct wvgd_results {
     wvgd_solver solver; /* the one used: joint if the staged one does not support the options */
     wvgd_stop stop;
     size_t iterations, evaluations;
+    size_t widened;       /* of these, points that were added because of min_batch */
     size_t bad_points;    /* points with a NaN or +INF density, or with a NaN gradient: weight zero */
     size_t zero_points;   /* points with density zero (-INFINITY) */
     double seconds;       /* spent in step and run */
@@ -257,8 +270,8 @@ typedef struct wvgd_results {
      * to gain is the price of the family, not a bad fit. */
     const double *gain;    /* [N] nats of ELBO_j that another step of component j within its family would win, half of
                             * the variance of log p~ - log q_j that (t, t t') explains under q_j, and no more than the
-                            * loss. NAN: too few draws to
-                            * tell, or the joint solver, which does not look */
+                            * loss. NAN: too few draws to estimate it, or the joint solver, which does not
+                            * estimate gains */
     const double *gain_se; /* [N] */
     const double *loss;    /* [N] log(beta_j p(x)) - ELBO_j = KL(q_j || p_j), p(x) by importance sampling; INFINITY
                             * where there is no ELBO_j, NAN before the fit has ended */
@@ -269,8 +282,33 @@ typedef struct wvgd_results {
     const double *tail_k; /* [D] and tail indices of (value - mean)^2, on which sds rest: the larger of Pareto k-hats of
                            * weight (value - mean)^2 among the draws, and of the square in the posterior, each less
                            * its standard error. NAN: too few draws to tell */
-    double tail_k_limit;  /* above it the sd, and perhaps the mean, cannot be relied on or does not exist: use the
+    double tail_k_limit;  /* above it the sd, and perhaps the mean, is unreliable or does not exist: use the
                            * median and other quantiles */
+
+    /* Staged: short Hamiltonian walks from the final draws, in search of mass that the draws missed. */
+    size_t walks;             /* number of walks; 0: the fit was stopped, or the weights are equal */
+    size_t walks_outside;     /* those that reached points where log p~ - log proposal - log evidence exceeds log 32;
+                               * two of them show that the fit is wrong, and the verdict is unreliable */
+    size_t walks_evaluations; /* of all walks of the fit; part of `evaluations` */
+
+    /* Staged, with bent coordinates. z, beta, cells, draws and moments are in the user's coordinates, as always. */
+    bool bent;               /* mu, sd and chol belong to Gaussians in bent coordinates: a component is such a Gaussian,
+                              * mapped to the user's coordinates and truncated to its cell there */
+    size_t bend_arguments;   /* of the map that was used; 0: none was used */
+    size_t bend_maps;        /* maps that were fitted, including those that were not used */
+    size_t bend_evaluations; /* for all maps; part of `evaluations` */
+
+    /* Staged: Hamiltonian chains that complete the fit if importance sampling fails (option `finish`). Their states are
+     * then among the draws. */
+    const char *finish; /* "none"; "too_expensive": max_evaluations does not allow it; "settled", "unsettled" */
+    size_t finish_chains, finish_trajectories, finish_states; /* chains; trajectories of each; states among the draws */
+    size_t finish_rungs; /* of the ladder that gives the evidence; 0: it comes from a bridge between draws and states */
+    size_t finish_evaluations;              /* part of `evaluations` */
+    double finish_acceptance, finish_jumps; /* shares of trajectories, and of jumps to draws, that were accepted */
+    double finish_mean_se, finish_sd_se;    /* largest between-chain errors: of a mean, in sds; of a log sd */
+    double finish_rhat, finish_drift;       /* largest split R-hat; largest change between halves, in standard errors */
+    double finish_tau;                      /* autocorrelation time of chains, in trajectories */
+    double finish_missing;                  /* mass where the density is more than 32 times what the proposal says */
 } wvgd_results;
 
 void wvgd_get_results(const wvgd_fit *fit, wvgd_results *results);

@@ -94,6 +94,11 @@ void wv_closing_take(wv_closing *c, size_t n, const wv_proposals *p)
         wv_draws_extend_batch(&c->draws, n, p);
 }
 
+wv_draws *wv_closing_lend(wv_closing *c)
+{
+    return &c->draws;
+}
+
 void wv_closing_end_trial(wv_closing *c)
 {
     c->trial = c->draws.n;

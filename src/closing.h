@@ -45,6 +45,9 @@ void wv_closing_add_block(wv_closing *c);
 /* n draws that stand behind the last one already, made by these proposals. */
 void wv_closing_take(wv_closing *c, size_t n, const wv_proposals *p);
 
+/* The draws, for what a solver adds to them. */
+wv_draws *wv_closing_lend(wv_closing *c);
+
 /* Draws that there are become those of the trial; and are forgotten. */
 void wv_closing_end_trial(wv_closing *c);
 void wv_closing_forget_trial(wv_closing *c, wv_arena *arena);

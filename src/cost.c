@@ -1,6 +1,7 @@
 /* cost.c - costs c(a, b) between a particle and a point:
  *     sqeuclid      |a-b|^2
- *     mahalanobis   (a-b)' C^-1 (a-b), C given (the inverse metric) or the posterior's covariance, which is followed
+ *     mahalanobis   (a-b)' C^-1 (a-b), C given (the inverse metric) or the posterior's covariance, which is followed;
+ *                   of several modes the staged solver takes that within modes
  *     own           (a-b)' V_j^-1 (a-b)/2 + log|V_j|/2, V_j the posterior's covariance in cell j
  *     l1, lp        sum |a_i-b_i|^p
  *     callback      the user's                                                     (method, sections 1 and 2) */

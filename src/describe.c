@@ -81,7 +81,7 @@ void wv_describe_moments(wvgd_fit *f)
     wv_moments_tilt tilt = wv_moments_find_tilt(&in);
     bool tilted = wv_moments_estimate(&in, &tilt, to);
     for (size_t i = 0; i < n; i++)
-        weight[i] = tilted ? in.v[i] * (1 - tilt.t[i / 2]) / tilt.kept : in.v[i];
+        weight[i] = tilted ? in.v[i] * (1 - tilt.t[wv_draws_unit(in.draws, i)]) / tilt.kept : in.v[i];
     wv_posterior_set_moments(&f->posterior, D, &to);
     wv_closing_set_calibrated(&f->closing, weight);
     wv_arena_release(f->arena, mark);

@@ -77,9 +77,15 @@ static bool below(const unsigned char *from, size_t n, size_t end)
 
 /* Counts that a saved state holds. */
 typedef struct {
-    size_t n, next, batches;
+    size_t n, next, batches, states, each;
     wv_draws_batch batch[WV_BATCHES];
 } counts;
+
+/* States of chains are whole chains, behind whole pairs. */
+static bool whole_chains(const counts *s)
+{
+    return !s->states || (s->each > 1 && s->states <= s->n && !(s->states % s->each) && !((s->n - s->states) % 2));
+}
 
 /* Proposals of all batches; more than there is room for if they contradict each other, or the number of points. */
 static size_t proposals_of(const wv_draws_shape *shape, const counts *s)
@@ -126,24 +132,26 @@ static bool archive_cells(wv_draws *d, wv_archive *a, size_t n, bool known)
     wv_archive_array(a, d->near, cells);
     wv_archive_array(a, d->log_q, cells);
     wv_archive_array(a, d->log_mix[0], cells);
-    wv_archive_array(a, d->log_mix[1], d->shape.gradients ? 0 : cells); /* one set of weights with gradients */
+    wv_archive_array(a, d->log_mix[1], d->shape.sources ? 0 : cells); /* one set of weights with sources */
     return true;
 }
 
 bool wv_draws_archive(wv_draws *d, wv_archive *a, wv_draws_rule rule)
 {
-    counts s = {.n = d->n, .next = d->next, .batches = d->batches};
+    counts s = {.n = d->n, .next = d->next, .batches = d->batches, .states = d->states, .each = d->each};
     memcpy(s.batch, d->batch, sizeof s.batch);
     if (rule.left_out)
         memset(&s, 0, sizeof s);
     wv_archive_values(a, &s, sizeof s);
     size_t made = proposals_of(&d->shape, &s);
-    if (s.n > d->shape.room || s.n < rule.least || s.n > rule.most || made > d->shape.sources)
+    if (s.n > d->shape.room || s.n < rule.least || s.n > rule.most || made > d->shape.sources || !whole_chains(&s))
         return wv_archive_refuse(a);
     if (wv_archive_reading(a)) {
         d->n = s.n;
         d->next = s.next;
         d->batches = s.batches;
+        d->states = s.states;
+        d->each = s.each;
         d->known = 0;
         memcpy(d->batch, s.batch, sizeof s.batch);
     }
@@ -165,7 +173,7 @@ void wv_draws_resize_cells(wv_draws *d, size_t N)
 
 void wv_draws_clear(wv_draws *d)
 {
-    d->n = d->next = d->batches = d->known = 0;
+    d->n = d->next = d->batches = d->known = d->states = 0;
     if (d->shape.cells)
         memset(d->sum_u, 0, d->shape.cells * sizeof *d->sum_u);
 }
@@ -203,6 +211,56 @@ void wv_draws_append(wv_draws *d, const wv_batch *b)
     d->n = at + n;
 }
 
+size_t wv_draws_unit(const wv_draws *d, size_t i)
+{
+    size_t drawn = d->n - d->states;
+    return i < drawn ? i / 2 : drawn / 2 + (i - drawn) / d->each;
+}
+
+size_t wv_draws_units(const wv_draws *d)
+{
+    return (d->n - d->states) / 2 + (d->states ? d->states / d->each : 0);
+}
+
+size_t wv_draws_end_of_proposal(const wv_draws *d, size_t first)
+{
+    size_t end = first + 2, drawn = d->n - d->states;
+    if (first >= drawn)
+        return d->n;
+    while (end < drawn && d->stratum[end] == d->stratum[first])
+        end += 2;
+    return end;
+}
+
+void wv_draws_add_states(wv_draws *d, size_t n, size_t each, const double *x, const double *log_p, const double *grad)
+{
+    size_t D = d->shape.D;
+    if (n > d->shape.room - d->n || !d->batches)
+        return;
+    memcpy(d->x + d->n * D, x, n * D * sizeof *x);
+    memcpy(d->log_p + d->n, log_p, n * sizeof *log_p);
+    if (d->shape.gradients)
+        memcpy(d->grad + d->n * D, grad, n * D * sizeof *grad);
+    for (size_t i = d->n; i < d->n + n; i++)
+        d->stratum[i] = (uint32_t)d->shape.sources; /* none of the proposals */
+    d->batch[d->batches - 1].n += n;
+    d->n += n;
+    d->states = n;
+    d->each = each;
+}
+
+void wv_draws_forget_points(wv_draws *d)
+{
+    d->n = d->known = d->states = 0;
+    for (size_t b = 0; b < d->batches; b++)
+        d->batch[b].first = d->batch[b].n = 0;
+}
+
+void wv_draws_set_log_m(wv_draws *d, const double *log_m)
+{
+    memcpy(d->log_m, log_m, d->n * sizeof *log_m);
+}
+
 void wv_draws_collect(wv_draws *d, const wv_batch *b)
 {
     size_t D = d->shape.D, most = d->shape.room, n = b->n < most ? b->n : most;
@@ -218,15 +276,25 @@ void wv_draws_collect(wv_draws *d, const wv_batch *b)
     d->n = d->n + n < most ? d->n + n : most;
 }
 
+/* Proposals of all batches. */
+static size_t proposals_made(const wv_draws *d)
+{
+    size_t b = d->batches;
+    return b ? d->batch[b - 1].proposal + d->batch[b - 1].proposals : 0;
+}
+
 void wv_draws_copy(wv_draws *to, const wv_draws *from)
 {
-    size_t n = from->n, D = from->shape.D, c = wv_draws_sources_made(from);
+    size_t n = from->n, D = from->shape.D, c = proposals_made(from);
     to->n = n;
     to->batches = from->batches;
+    to->states = from->states;
+    to->each = from->each;
     to->known = 0;
     memcpy(to->batch, from->batch, sizeof to->batch);
     memcpy(to->x, from->x, n * D * sizeof *to->x);
-    memcpy(to->grad, from->grad, n * D * sizeof *to->grad);
+    if (to->shape.gradients)
+        memcpy(to->grad, from->grad, n * D * sizeof *to->grad);
     memcpy(to->log_p, from->log_p, n * sizeof *to->log_p);
     memcpy(to->log_m, from->log_m, n * sizeof *to->log_m);
     memcpy(to->stratum, from->stratum, n * sizeof *to->stratum);
@@ -249,6 +317,15 @@ void wv_draws_set_cells(wv_draws *d, size_t first, size_t n, const uint32_t *cel
 void wv_draws_set_mixture(wv_draws *d, const double *log_mix)
 {
     memcpy(d->log_mix[0], log_mix, d->n * sizeof *log_mix);
+}
+
+void wv_draws_move(wv_draws *d, const double *x, const double *log_p, const double *grad, const double *log_m)
+{
+    memcpy(d->x, x, d->n * d->shape.D * sizeof *x);
+    memcpy(d->log_p, log_p, d->n * sizeof *log_p);
+    memcpy(d->grad, grad, d->n * d->shape.D * sizeof *grad);
+    memcpy(d->log_m, log_m, d->n * sizeof *log_m);
+    d->known = 0; /* squares are those of other points */
 }
 
 void wv_draws_lower(wv_draws *d, size_t first, size_t n, const double *less)
@@ -287,12 +364,20 @@ size_t wv_draws_each(size_t D, size_t K)
     return draws > least_draws ? draws : least_draws;
 }
 
-size_t wv_draws_points(size_t D, size_t K)
+size_t wv_draws_widened(size_t draws, size_t K, size_t least)
 {
-    size_t each = wv_draws_each(D, 2), alone = wv_draws_each(D, 1);
+    size_t wanted = (least + K - 1) / K;
+    return draws >= wanted ? draws : wanted + wanted % 2;
+}
+
+size_t wv_draws_points(size_t D, size_t K, size_t least)
+{
+    size_t each = wv_draws_each(D, 2), alone = wv_draws_widened(wv_draws_each(D, 1), 1, least);
     /* four batches of the last fit, a trial and a final batch, and all of the next fit */
     size_t batches = 4 + (size_t)wv_policy.mixture_iterations;
-    size_t many = batches * K * (each + each % 2) + (400 + 24 * K + 4) + (WV_CHUNK + 4 * K + 4),
+    size_t batch = K * (each + each % 2), wide = least + 2 * K; /* K' components have up to least + 2 K' draws */
+    size_t many = batches * (batch > wide || !least ? batch : wide) + (400 + least + 24 * K + 4) +
+                  (WV_CHUNK + 4 * K + 4),
            one = ((size_t)wv_policy.mixture_window + 1) * alone;
     many = many > one ? many : one;
     return (many + WV_COLUMNS - 1) / WV_COLUMNS * WV_COLUMNS;
@@ -303,44 +388,45 @@ size_t wv_draws_proposals(size_t K)
     return 20 * K + 2;
 }
 
-size_t wv_draws_kept(size_t D, size_t K)
+size_t wv_draws_kept(size_t D, size_t K, size_t least)
 {
-    size_t all = wv_times(wv_times(K, wv_draws_points(D, K)), D), most = (size_t)wv_policy.mixture_kept,
+    size_t all = wv_times(wv_times(K, wv_draws_points(D, K, least)), D), most = (size_t)wv_policy.mixture_kept,
            cube = D * D * D; /* splits need a cube */
     most = all < most ? all : most;
     return most > cube ? most : cube;
 }
 
 /* ---- sources ----------------------------------------------------------------------------------------------------- */
-size_t wv_draws_sources_made(const wv_draws *d)
-{
-    size_t b = d->batches;
-    return b ? d->batch[b - 1].proposal + d->batch[b - 1].proposals : 0;
-}
-
 wv_source wv_draws_source(const wv_draws *d, size_t i)
 {
     size_t D = d->shape.D;
     return (wv_source){d->mu + i * D, d->inverse + i * D * D, d->log_det[i], d->draws[i], d->nu[i], d->t_draws[i], 0};
 }
 
+typedef struct {
+    const wv_draws *set;
+    size_t first;
+} of_batch;
+
 static wv_source proposal(const void *self, size_t c)
 {
-    const wv_draws_of_batch *m = self;
+    const of_batch *m = self;
     return wv_draws_source(m->set, m->first + c);
 }
 
-wv_sources wv_draws_sources(const wv_draws *d, size_t b, wv_draws_of_batch *self)
+/* The proposals of batch b as sources, which point to *self. */
+static wv_sources sources_of(const wv_draws *d, size_t b, of_batch *self)
 {
-    *self = (wv_draws_of_batch){d, d->batch[b].proposal};
+    *self = (of_batch){d, d->batch[b].proposal};
     return (wv_sources){proposal, self, d->batch[b].proposals, d->shape.D};
 }
 
 /* ---- densities --------------------------------------------------------------------------------------------------- */
-void wv_draws_add_density(const wv_draws *d, size_t b, size_t n, const double *x, double *log_sum, wv_workers *w)
+/* Adds log sum_c draws_c q_c over the proposals of batch b to log_sum[n] at the points x[n][D]. */
+static void add_density(const wv_draws *d, size_t b, size_t n, const double *x, double *log_sum, wv_workers *w)
 {
-    wv_draws_of_batch self;
-    wv_sources sources = wv_draws_sources(d, b, &self);
+    of_batch self;
+    wv_sources sources = sources_of(d, b, &self);
     wv_sources_add(&sources, n, x, NULL, log_sum, w);
 }
 
@@ -352,7 +438,7 @@ void wv_draws_weigh(wv_draws *d, const wv_sources *p, const wv_squares *squares,
     const wv_squares *from = squares ? &(wv_squares){squares->row, squares->r + first, NULL} : NULL;
     wv_sources_log(p, n, x, from, log_m, w);
     if (batch)
-        wv_draws_add_density(d, *batch, n, x, log_m, w);
+        add_density(d, *batch, n, x, log_m, w);
     for (size_t i = 0; i < n; i++)
         log_m[i] -= log((double)n);
 }
@@ -399,10 +485,13 @@ static void combine(wv_draws *d, wv_arena *arena)
 /* Points from x0 and proposals from c0 on come to stand first. */
 static void move_to_front(wv_draws *d, size_t x0, size_t c0)
 {
-    size_t D = d->shape.D, n = d->n - x0, c = wv_draws_sources_made(d) - c0;
+    size_t D = d->shape.D, n = d->n - x0, c = proposals_made(d) - c0;
     memmove(d->x, d->x + x0 * D, n * D * sizeof(double));
-    memmove(d->grad, d->grad + x0 * D, n * D * sizeof(double));
+    if (d->shape.gradients)
+        memmove(d->grad, d->grad + x0 * D, n * D * sizeof(double));
     memmove(d->log_p, d->log_p + x0, n * sizeof(double));
+    if (!d->shape.sums)
+        memmove(d->log_m, d->log_m + x0, n * sizeof(double));
     if (d->shape.cells)
         memmove(d->stratum, d->stratum + x0, n * sizeof *d->stratum);
     memmove(d->mu, d->mu + c0 * D, c * D * sizeof(double));
@@ -417,7 +506,7 @@ void wv_draws_forget(wv_draws *d, size_t keep, wv_arena *arena)
     if (d->batches <= keep)
         return;
     size_t drop = d->batches - keep, x0 = keep ? d->batch[drop].first : d->n,
-           c0 = keep ? d->batch[drop].proposal : wv_draws_sources_made(d);
+           c0 = keep ? d->batch[drop].proposal : proposals_made(d);
     move_to_front(d, x0, c0);
     for (size_t b = 0; b < keep; b++) {
         if (d->shape.sums)
@@ -460,9 +549,9 @@ static size_t take_sources(wv_draws *d, const wv_proposals *p, size_t c0, bool a
 
 void wv_draws_add_batch(wv_draws *d, size_t n, const wv_proposals *p)
 {
-    if (d->batches == WV_BATCHES || n > d->shape.room - d->n || p->n > d->shape.sources - wv_draws_sources_made(d))
+    if (d->batches == WV_BATCHES || n > d->shape.room - d->n || p->n > d->shape.sources - proposals_made(d))
         wv_draws_clear(d); /* there is room in every fit; a forged state may leave none */
-    size_t c0 = wv_draws_sources_made(d);
+    size_t c0 = proposals_made(d);
     d->batch[d->batches] = (wv_draws_batch){d->n, n, c0, take_sources(d, p, c0, false)};
     d->batches++;
     d->n += n;
@@ -503,14 +592,14 @@ static void join(wv_draws *d, const wv_batch *b, const wv_proposals *p, wv_worke
             log_sum[i] = -INFINITY;
     }
     for (size_t k = 0; k < old; k++)
-        wv_draws_add_density(d, k, n, d->x + n0 * D, part(d, k) + n0, w);
+        add_density(d, k, n, d->x + n0 * D, part(d, k) + n0, w);
 }
 
 void wv_draws_take(wv_draws *d, const wv_batch *b, const wv_proposals *p, wv_workers *w)
 {
     join(d, b, p, w);
     size_t last = d->batches - 1;
-    wv_draws_add_density(d, last, d->n, d->x, part(d, last), w);
+    add_density(d, last, d->n, d->x, part(d, last), w);
     combine(d, w->arena[0]);
 }
 
@@ -519,8 +608,8 @@ void wv_draws_take_measured(wv_draws *d, const wv_batch *b, const wv_proposals *
 {
     join(d, b, p, w);
     size_t last = d->batches - 1;
-    wv_draws_of_batch self;
-    wv_sources sources = wv_draws_sources(d, last, &self);
+    of_batch self;
+    wv_sources sources = sources_of(d, last, &self);
     wv_sources_measure(&sources, 0, d->n, d->x, squares, w);
     wv_sources_add(&sources, d->n, d->x, squares, part(d, last), w);
     combine(d, w->arena[0]);

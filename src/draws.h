@@ -37,6 +37,7 @@ typedef struct {
     double *log_p, *grad; /* [room], [room][D] answers */
     uint32_t *stratum;    /* [room] proposal of its batch that drew the point */
     double *log_m;        /* [room] log density of the mixture that was sampled; not with sums */
+    size_t states, each;  /* the last points are so many states of chains, `each` of a chain one after the other */
 
     /* ---- batches and proposals: location, inverse root, log determinant of the root; draws as a Gaussian, degrees
      * of freedom and draws as a Student-t ---- */
@@ -80,12 +81,15 @@ bool wv_draws_archive(wv_draws *d, wv_archive *a, wv_draws_rule rule);
 /* Room for components of a staged fit in D dimensions that may have `most`; then for points and proposals with K of
  * them, and for doubles of whitened points that are kept. */
 size_t wv_draws_components(size_t D, size_t most);
-size_t wv_draws_points(size_t D, size_t K);
+size_t wv_draws_points(size_t D, size_t K, size_t least);
 size_t wv_draws_proposals(size_t K);
-size_t wv_draws_kept(size_t D, size_t K);
+size_t wv_draws_kept(size_t D, size_t K, size_t least);
 
 /* Draws of each of K components in a batch of a fit in D dimensions, at least. */
 size_t wv_draws_each(size_t D, size_t K);
+
+/* Draws of each of K components, so many or, an even number, as a batch of at least `least` points needs. */
+size_t wv_draws_widened(size_t draws, size_t K, size_t least);
 
 /* ---- points ------------------------------------------------------------------------------------------------------ */
 /* Forgets everything. */
@@ -97,6 +101,18 @@ wv_batch wv_draws_view(const wv_draws *d, size_t first);
 /* Appends points with cells and densities, and adds to sum_u. */
 void wv_draws_append(wv_draws *d, const wv_batch *b);
 
+/* Draws are independent in units: mirrored pairs, and the states of one chain. That of point i; how many; where the
+ * points of the proposal that drew point `first` end. */
+size_t wv_draws_unit(const wv_draws *d, size_t i);
+size_t wv_draws_units(const wv_draws *d);
+size_t wv_draws_end_of_proposal(const wv_draws *d, size_t first);
+
+/* n states of chains, `each` of a chain, join a set without sums behind all draws: x[n][D], log_p[n], grad[n][D] where
+ * the set has gradients. log m of all points is then for the caller to set. */
+void wv_draws_add_states(wv_draws *d, size_t n, size_t each, const double *x, const double *log_p, const double *grad);
+void wv_draws_forget_points(wv_draws *d); /* but not the proposals */
+void wv_draws_set_log_m(wv_draws *d, const double *log_m);
+
 /* Keeps the points of a batch, instead of the oldest where there is no more room. */
 void wv_draws_collect(wv_draws *d, const wv_batch *b);
 
@@ -106,9 +122,11 @@ void wv_draws_copy(wv_draws *to, const wv_draws *from);
 /* Cells cell[n] of the points from `first` on, and costs near[n] to their particles (each may be NULL). */
 void wv_draws_set_cells(wv_draws *d, size_t first, size_t n, const uint32_t *cell, const double *near);
 
-/* Log density log_mix[n] of the mixture at all points; log m of the n points from `first` on becomes less by less[n].
+/* wv_draws_move: all points, their answers and log m, as they are in other coordinates.
+ * Log density log_mix[n] of the mixture at all points; log m of the n points from `first` on becomes less by less[n].
  */
 void wv_draws_set_mixture(wv_draws *d, const double *log_mix);
+void wv_draws_move(wv_draws *d, const double *x, const double *log_p, const double *grad, const double *log_m);
 void wv_draws_lower(wv_draws *d, size_t first, size_t n, const double *less);
 
 /* Log densities log_q[n] of the component of cell j at the draws there with positive density, in their order. Others,
@@ -137,17 +155,7 @@ void wv_draws_drop_last(wv_draws *d, wv_arena *arena);
 void wv_draws_forget(wv_draws *d, size_t keep, wv_arena *arena);
 
 /* ---- densities --------------------------------------------------------------------------------------------------- */
-/* The proposals of batch b as sources; wv_draws_source is one of them. `self` is for these sources to point to. */
-typedef struct {
-    const wv_draws *set;
-    size_t first;
-} wv_draws_of_batch;
-wv_sources wv_draws_sources(const wv_draws *d, size_t b, wv_draws_of_batch *self);
-wv_source wv_draws_source(const wv_draws *d, size_t i);
-size_t wv_draws_sources_made(const wv_draws *d); /* proposals of all batches */
-
-/* Adds log sum_c draws_c q_c over the proposals of batch b to log_sum[n] at the points x[n][D]. */
-void wv_draws_add_density(const wv_draws *d, size_t b, size_t n, const double *x, double *log_sum, wv_workers *w);
+wv_source wv_draws_source(const wv_draws *d, size_t i); /* proposal i */
 
 /* log m of the points from `first` on: of all n of them, log of the sum over these sources, and with `batch` over the
  * proposals of that one, of draws x density / n; by their squares, which may be NULL. */

@@ -7,6 +7,7 @@
 #include "describe.h"
 #include "fit.h"
 #include "interval.h"
+#include "staged/bent_cells.h"
 #include "staged/modes.h"
 #include "policy.h"
 #include "weights.h"
@@ -132,12 +133,11 @@ static void log_q_of_chain(const wvgd_fit *f, const chains *c, size_t j, const d
 {
     size_t mark = wv_arena_mark(f->arena), D = f->D, n = length(c, j), k = 0;
     wv_gaussian q = wv_partition_component(&f->cells, j);
-    double *chained = wv_arena_take(f->arena, n * D), *y = wv_arena_take(f->arena, n * D),
-           *log_component = wv_arena_take(f->arena, n); /* [n][D], [n][D], [n] */
+    double *chained = wv_arena_take(f->arena, n * D), *log_component = wv_arena_take(f->arena, n); /* [n][D], [n] */
     for (uint32_t i = c->first[j]; i != NONE; i = c->after[i])
         memcpy(chained + k++ * D, x + i * D, D * sizeof *x);
     if (n)
-        wv_gaussian_log_density(&q, n, chained, log_component, y, f->arena);
+        wv_bent_cells_log_density(f, &q, n, chained, log_component);
     k = 0;
     for (uint32_t i = c->first[j]; i != NONE; i = c->after[i], k++) {
         double weight = f->cells.weight[cell[i]], log_Z = f->cells.log_Z[cell[i]];
@@ -226,7 +226,7 @@ static void draw_remote(const wvgd_fit *f, size_t j, const wv_stream *stream, do
     nearest_cells at = take_cells(f, n);
     wv_gaussian_draw(&r, stream, 0, n, false, x, f->arena);
     find_cells(f, n, x, &at);
-    wv_gaussian_log_density(&q, n, x, log_q, y, f->arena);
+    wv_bent_cells_log_density(f, &q, n, x, log_q);
     wv_gaussian_log_density(&r, n, x, log_r, y, f->arena);
     for (size_t i = 0; i < n; i++) {
         double u, key;
@@ -318,7 +318,7 @@ static void try_component(drawing *d, size_t j)
     stream.component = d->first / WV_FREE * f->N + j + 1;
     for (uint64_t tried = 0; d->wanted[j]; tried += n) {
         n = tries_at_once(d->wanted[j], most);
-        wv_gaussian_draw(&q, &stream, tried, n, false, x, f->arena);
+        wv_bent_cells_draw(f, &q, &stream, tried, n, x);
         find_cells(f, n, x, &at);
         deal(d, j, tried, n, x, at.cell);
     }

@@ -40,11 +40,13 @@ typedef struct {
 static const stage stages[] = {
     [WV_EXPLORE] = {"explore", true, true},     [WV_FIT] = {"fit", true, true},
     [WV_TRIAL] = {"trial", true, true},         [WV_PROBE] = {"probe", true, true},
-    [WV_CLOSING] = {"close", true, false},      [WV_REFINE] = {"refine", true, false},
-    [WV_BOUND] = {"bound", false, false},       [WV_PILOT] = {"pilot", true, true},
-    [WV_SEARCH] = {"fit", true, true},          [WV_SETTLE] = {"settle", true, true},
-    [WV_AVERAGE] = {"average", true, true},     [WV_JOINT_TRIAL] = {"close", false, false},
-    [WV_JOINT_FINAL] = {"close", false, false}, [WV_DONE] = {"done", false, false},
+    [WV_BEND] = {"bend", true, true},           [WV_CLOSING] = {"close", true, false},
+    [WV_CERTIFY] = {"certify", true, true},     [WV_FINISH] = {"finish", true, true},
+    [WV_REFINE] = {"refine", true, false},      [WV_BOUND] = {"bound", false, false},
+    [WV_PILOT] = {"pilot", true, true},         [WV_SEARCH] = {"fit", true, true},
+    [WV_SETTLE] = {"settle", true, true},       [WV_AVERAGE] = {"average", true, true},
+    [WV_JOINT_TRIAL] = {"close", false, false}, [WV_JOINT_FINAL] = {"close", false, false},
+    [WV_DONE] = {"done", false, false},
 };
 
 /* The two solvers. */
@@ -91,6 +93,13 @@ wv_update_result wv_fit_update(wvgd_fit *f, const wv_update *c)
 static size_t mixture_room(const wvgd_fit *f)
 {
     return f->exploring && f->dense ? wv_draws_components(f->D, f->opt.components) : 0;
+}
+
+/* Whether there may be bent coordinates. */
+static bool bends(const wvgd_fit *f)
+{
+    return f->staged && f->model.has_gradient && mixture_room(f) && f->opt.bend == WVGD_BEND_AUTO &&
+           (double)f->D <= wv_policy.bend_dimensions;
 }
 
 /* Cells that there may be at most. */
@@ -143,8 +152,8 @@ static size_t mixture_size(const wvgd_fit *f)
            moments = wv_times(f->size.close_max, D + (D < WV_BLOCK ? D : WV_BLOCK) + 32);
     if (!K)
         return 0;
-    return wv_times(K + 1, f->recent.shape.room + 2 * (D * D + D + 2) + WV_BLOCK) + wv_draws_kept(D, K) + D * D * D +
-           wv_times(made, made + WV_BLOCK + 3) + moments;
+    return wv_times(K + 1, f->recent.shape.room + 2 * (D * D + D + 2) + WV_BLOCK) +
+           wv_draws_kept(D, K, f->opt.min_batch) + D * D * D + wv_times(made, made + WV_BLOCK + 3) + moments;
 }
 
 /* Workers, and views of the fit for those beside the caller. A cost function of the user's is called by one thread at a
@@ -176,10 +185,16 @@ void wvgd_free(wvgd_fit *f)
     wv_mixture_free(&f->mix);
     wv_mixture_free(&f->mix_best);
     wv_mixture_free(&f->mix_tried);
+    wv_bend_free(&f->bend);
+    wv_bend_pool_free(&f->pool);
+    wv_bent_free(&f->bent);
     wv_draws_free(&f->recent);
     wv_draws_free(&f->gathered);
     wv_staged_closing_free(&f->wide);
     wv_tail_probe_free(&f->probe);
+    wv_chains_free(&f->chains);
+    wv_certificate_free(&f->certificate);
+    wv_finisher_free(&f->finish);
     wv_closing_free(&f->closing);
     wv_partition_free(&f->cells);
     wv_cell_refine_free(&f->refine);
@@ -191,6 +206,7 @@ void wvgd_free(wvgd_fit *f)
     wv_trace_free(&f->trace);
     wv_views_free(&f->views);
     wv_batch_free(&f->b);
+    wv_differences_free(&f->differences);
     wv_proposals_free(&f->proposals);
     free(f);
 }
@@ -245,6 +261,11 @@ bool wv_fit_try(wvgd_fit *f, wv_limit_work *work, void *context)
     return wv_limit_try(&f->limit, f->arena, work, context);
 }
 
+bool wv_fit_converged(const wvgd_fit *f)
+{
+    return f->stop == WVGD_CONVERGED || f->stop == WVGD_FINISHED;
+}
+
 bool wv_fit_hurried(const wvgd_fit *f)
 {
     return out_of_time(f) || (!f->quantized && f->stop == WVGD_MAX_EVALUATIONS);
@@ -266,14 +287,14 @@ size_t wv_fit_afford(wvgd_fit *f, size_t wanted, size_t parts)
     double most = fmax(room_for_points(f) / (double)parts, wv_policy.limit_closing_least);
     if ((double)wanted <= most)
         return wanted;
-    if (f->stop == WVGD_RUNNING || f->stop == WVGD_CONVERGED)
+    if (f->stop == WVGD_RUNNING || wv_fit_converged(f))
         f->stop = WVGD_MAX_EVALUATIONS;
     return (size_t)most;
 }
 
 void wv_fit_cut_short(wvgd_fit *f)
 {
-    if (f->stop == WVGD_RUNNING || f->stop == WVGD_CONVERGED)
+    if (f->stop == WVGD_RUNNING || wv_fit_converged(f))
         f->stop = wv_limit_asked(&f->limit) ? WVGD_STOPPED : WVGD_TIME_UP;
 }
 
@@ -295,6 +316,20 @@ static wvgd_status check_metric(const double *metric, size_t D, wvgd_error *erro
     return WVGD_OK;
 }
 
+/* Whether D x D matrices are formed. */
+static bool is_dense(const wvgd_model *model, const wvgd_options *o)
+{
+    return model->dim <= WV_DENSE || o->family == WVGD_FULL;
+}
+
+/* Whether the staged solver can do it: without gradients it takes differences of densities, in not too many
+ * dimensions. */
+static bool uses_staged(const wvgd_model *model, const wvgd_options *o)
+{
+    return o->solver == WVGD_STAGED && is_dense(model, o) && o->estimator == WVGD_NATURAL &&
+           o->sampler == WVGD_MIXTURE && (model->has_gradient || model->dim <= WVGD_DIFFERENCES);
+}
+
 static wvgd_status check(const wvgd_model *model, const wvgd_options *o, const double *z0, wvgd_error *error)
 {
     wvgd_status status = wv_options_check(o, error);
@@ -306,8 +341,11 @@ static wvgd_status check(const wvgd_model *model, const wvgd_options *o, const d
         return wv_fail(error, WVGD_E_ARGUMENT,
                        "--init is prior, but %s has no prior to draw from: use explore or normal",
                        model->name ? model->name : "the model");
-    if (!model->has_gradient && o->estimator != WVGD_SCORE)
-        return wv_fail(error, WVGD_E_ARGUMENT, "the model has no gradient: use --estimator score");
+    if (!model->has_gradient && o->estimator != WVGD_SCORE && !uses_staged(model, o))
+        return wv_fail(error, WVGD_E_ARGUMENT,
+                       "the model has no gradient: use --solver staged (up to %d dimensions, --sampler mixture), or "
+                       "--estimator score",
+                       WVGD_DIFFERENCES);
     if (o->family == WVGD_FULL && model->dim > 10 * WV_DENSE)
         return wv_fail(error, WVGD_E_ARGUMENT, "--family is full in %zu dimensions: use diag or lowrank above %d",
                        model->dim, 10 * WV_DENSE);
@@ -350,23 +388,31 @@ static size_t closing_chunk(size_t D)
     return room < WV_CHUNK ? room : WV_CHUNK;
 }
 
+/* Values of the density that a point with its gradient takes. */
+static size_t values_a_point(const wvgd_fit *f)
+{
+    return f->model.has_gradient ? 1 : 2 * f->D + 1;
+}
+
 static void sizes(wvgd_fit *f)
 {
     const wvgd_options *o = &f->opt;
     size_t D = f->D, N = f->N;
-    f->size.M = o->draws ? o->draws : default_draws(o, D);
+    f->size.M_least = o->draws ? o->draws : default_draws(o, D);
+    f->size.M = wv_draws_widened(f->size.M_least, N, o->min_batch);
     size_t batch = wv_times(N, f->size.M);
     f->size.closing_proposals = mixture_room(f) ? 2 * mixture_room(f) + WV_WIDE_PROPOSALS : 0;
     size_t chunk = closing_chunk(D) + 4 * f->size.closing_proposals;
     f->size.n_max = batch > chunk ? batch : chunk;
-    if (f->size.closing_proposals && wv_draws_points(D, mixture_room(f)) > f->size.n_max)
-        f->size.n_max = wv_draws_points(D, mixture_room(f));
+    if (f->size.closing_proposals && wv_draws_points(D, mixture_room(f), o->min_batch) > f->size.n_max)
+        f->size.n_max = wv_draws_points(D, mixture_room(f), o->min_batch);
     f->size.close_max = (size_t)wv_policy.closing_most;
     double finer = wv_policy.closing_budget_se / o->evidence_se;
     f->size.close_budget = (size_t)(wv_policy.closing_budget * fmax(1, finer * finer));
     f->size.evaluations = o->max_evaluations ? o->max_evaluations
-                          : f->staged        ? (size_t)(wv_policy.limit_evaluations * fmax(1, finer * finer))
-                                             : SIZE_MAX;
+                          : f->staged
+                              ? (size_t)(wv_policy.limit_evaluations * fmax(1, finer * finer)) * values_a_point(f)
+                              : SIZE_MAX;
     while (f->size.close_max > (size_t)wv_policy.memory_closing_least &&
            (double)f->size.close_max * (double)D > wv_policy.memory_closing)
         f->size.close_max /= 2;
@@ -382,7 +428,7 @@ static wv_draws_shape recent_shape(const wvgd_fit *f)
 {
     size_t K = mixture_room(f), D = K ? f->D : 0;
     return (wv_draws_shape){.D = D,
-                            .room = K ? wv_draws_points(D, K) : 0,
+                            .room = K ? wv_draws_points(D, K, f->opt.min_batch) : 0,
                             .gradients = true,
                             .sources = K ? wv_draws_proposals(K) : 0,
                             .sums = true};
@@ -400,10 +446,10 @@ static wv_draws_shape closing_shape(const wvgd_fit *f)
     size_t K = f->staged ? mixture_room(f) : 0;
     return (wv_draws_shape){.D = f->D,
                             .room = f->size.close_max,
-                            .gradients = f->staged,
+                            .gradients = f->staged && f->model.has_gradient,
                             .cells = most_cells(f),
                             .sources = f->staged ? 2 * f->size.closing_proposals : 0,
-                            .cached = f->staged ? wv_draws_points(f->D, K) : 0,
+                            .cached = f->staged ? wv_draws_points(f->D, K, f->opt.min_batch) : 0,
                             .cached_sources = K + WV_WIDE_PROPOSALS};
 }
 
@@ -438,13 +484,18 @@ static bool make_parts(wvgd_fit *f)
     return wv_halfspaces_new(&f->halfspaces, N, D, f->staged) && wv_cell_bound_new(&f->bound, f->staged ? N : 0) &&
            wv_posterior_new(&f->posterior, D) && wv_pilot_new(&f->pilot, D, pilot) &&
            wv_joint_new(&f->joint, N, D, joint) && wv_modes_new(&f->modes, D, f->dense, f->exploring) &&
-           wv_explore_new(&f->explore, D, f->dense, f->exploring) &&
+           wv_explore_new(&f->explore, D, f->dense, f->exploring ? wv_explore_paths(D, f->opt.min_batch) : 0) &&
            wv_images_new(&f->images, D, f->dense && f->exploring) && wv_mixture_new(&f->mix, d, K) &&
            wv_mixture_new(&f->mix_best, d, K) && wv_mixture_new(&f->mix_tried, d, K) &&
-           wv_draws_new(&f->recent, recent_shape(f)) && wv_draws_new(&f->gathered, gathered_shape(f)) &&
-           wv_tail_probe_new(&f->probe, d) && wv_cell_refine_new(&f->refine, D, wv_cell_refine_proposals(f), pilot) &&
+           wv_bend_new(&f->bend, bends(f) ? D : 0, f->size.n_max) && wv_bend_pool_new(&f->pool, bends(f) ? D : 0) &&
+           wv_bent_new(&f->bent, bends(f) ? D : 0, bends(f) ? K : 0) && wv_draws_new(&f->recent, recent_shape(f)) &&
+           wv_draws_new(&f->gathered, gathered_shape(f)) && wv_tail_probe_new(&f->probe, d) &&
+           wv_chains_new(&f->chains, d, d && f->modes.room ? f->modes.room : d > 0) &&
+           wv_certificate_new(&f->certificate, d) && wv_finisher_new(&f->finish, d) &&
+           wv_cell_refine_new(&f->refine, D, wv_cell_refine_proposals(f), pilot) &&
            wv_closing_new(&f->closing, closing_shape(f)) && wv_staged_closing_new(&f->wide, f->staged ? D : 0) &&
-           wv_batch_new(&f->b, f->size.n_max, D, N, f->model.has_gradient) &&
+           wv_batch_new(&f->b, f->size.n_max, D, N, f->model.has_gradient || f->staged) &&
+           wv_differences_new(&f->differences, D, f->staged && !f->model.has_gradient ? f->size.n_max : 0) &&
            wv_proposals_new(&f->proposals, N, f->size.closing_proposals, WV_PIECES) &&
            wv_views_new(&f->views, N, wv_times(N, D), wv_times(N, f->cells.shape.cell_family->size(D, 0))) &&
            make_workers(f);
@@ -501,6 +552,31 @@ static void place(wvgd_fit *f, const double *z0)
     wv_arena_release(f->arena, mark);
 }
 
+/* Until the fit has learned the scales of the parameters: sds of the model's prior, or the scale that was given. */
+static void scale_differences(wvgd_fit *f)
+{
+    if (!f->differences.room)
+        return;
+    size_t D = f->D, mark = wv_arena_mark(f->arena), n = f->model.start ? (size_t)wv_policy.differences_start_draws : 0;
+    double *normal = wv_arena_take(f->arena, D), *z = wv_arena_take(f->arena, D), *first = wv_arena_zeros(f->arena, D),
+           *second = wv_arena_zeros(f->arena, D), *scale = wv_arena_take(f->arena, D);
+    for (size_t j = 0; j < n; j++) {
+        wv_stream stream = {f->opt.seed, WV_RNG_START, 2, 0};
+        wv_rng_normal(&stream, j, D, normal);
+        f->model.start(f->model.start_self, normal, z);
+        for (size_t i = 0; i < D; i++) { /* from what draws differ by from the first one */
+            double y = j ? z[i] - scale[i] : 0;
+            scale[i] = j ? scale[i] : z[i];
+            first[i] += y / (double)n;
+            second[i] += y * y / (double)n;
+        }
+    }
+    for (size_t i = 0; i < D; i++)
+        scale[i] = n ? sqrt(fmax(second[i] - first[i] * first[i], 0)) : f->opt.init_scale;
+    wv_differences_set_scale(&f->differences, scale);
+    wv_arena_release(f->arena, mark);
+}
+
 wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const double *z0, wvgd_error *error)
 {
     if (wv_missing(error, "wvgd_new", "model", model) || wv_missing(error, "wvgd_new", "options", options))
@@ -513,9 +589,8 @@ wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const d
         f->opt = *options;
         f->N = options->particles;
         f->D = model->dim;
-        f->dense = f->D <= WV_DENSE || options->family == WVGD_FULL;
-        f->staged = options->solver == WVGD_STAGED && model->has_gradient && f->dense &&
-                    options->estimator == WVGD_NATURAL && options->sampler == WVGD_MIXTURE;
+        f->dense = is_dense(model, options);
+        f->staged = uses_staged(model, options);
         f->given = z0 != NULL;
         f->exploring = f->staged || (!z0 && options->init == WVGD_INIT_EXPLORE && model->has_gradient);
         sizes(f);
@@ -527,6 +602,7 @@ wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const d
     }
     wv_fit_set_cells(f, f->N);
     place(f, z0);
+    scale_differences(f);
     if (f->opt.metric && f->opt.cost == WVGD_MAHALANOBIS && (!f->dense || !given_metric(f))) {
         wv_fail(error, WVGD_E_ARGUMENT, "the metric is not positive definite, or has more than %d dimensions",
                 WV_DENSE);
@@ -578,15 +654,55 @@ void wv_fit_set_limit(wvgd_fit *f, double now)
                  fmax(wv_policy.limit_grace, wv_policy.limit_grace_share * most));
 }
 
-/* Whether the batch needs more evaluations than there are, but for what the final draws need. */
-static bool exceeds(const wvgd_fit *f)
+/* Whether so many values are more evaluations than there are, but for what the final draws need. */
+static bool exceeds(const wvgd_fit *f, size_t n)
 {
     double most = (double)f->size.evaluations,
            kept = fmin(wv_policy.limit_reserve, wv_policy.limit_reserve_share * most);
-    return (double)(f->count.evaluations + f->b.n) > most - (stages[f->stage].iterates ? kept : 0);
+    return (double)(f->count.evaluations + n) > most - (stages[f->stage].iterates ? kept : 0);
 }
 
 /* ---- ask and tell ------------------------------------------------------------------------------------------------ */
+/* What the caller is asked for: the batch of the solver, or, for gradients that the model does not have, values around
+ * its points (coordinates/differences.h). */
+typedef struct {
+    size_t n;
+    const double *x; /* [n][D] */
+    double *log_p;   /* [n] */
+    double *grad;    /* [n][D], or NULL: no gradients are asked for */
+} question;
+
+static question question_of(const wvgd_fit *f)
+{
+    const wv_differences *d = &f->differences;
+    if (d->n)
+        return (question){d->n, d->x, wv_differences_lend(d), NULL};
+    return (question){f->b.n, f->bend.on ? f->bend.shown : f->b.x, f->b.log_p,
+                      stages[f->stage].gradient && f->model.has_gradient ? f->b.grad : NULL};
+}
+
+/* Scales of the mixture along each coordinate with the others fixed, by its mean precision. */
+static void take_scales(wvgd_fit *f)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    double *scale = wv_arena_take(f->arena, f->D);
+    wv_mixture_scales(&f->mix, scale);
+    wv_differences_set_scale(&f->differences, scale);
+    wv_arena_release(f->arena, mark);
+}
+
+/* The batch of the solver is there. Where it wants gradients that the model does not have, the stencil is made. */
+static void make_question(wvgd_fit *f)
+{
+    wv_differences_leave(&f->differences);
+    wv_bend_show(&f->bend, f->b.n, f->b.x, f->arena);
+    if (!f->differences.room || !f->b.n || !wv_staged_wants_gradient(f))
+        return;
+    if (f->stage != WV_EXPLORE)
+        take_scales(f);
+    wv_differences_expand(&f->differences, f->b.n, f->b.x, f->stage == WV_EXPLORE);
+}
+
 wvgd_status wvgd_ask(wvgd_fit *f, size_t *n, const double **z, bool *gradient, wvgd_error *error)
 {
     if (wv_missing(error, "wvgd_ask", "fit", f) || wv_missing(error, "wvgd_ask", "n", n) ||
@@ -600,8 +716,11 @@ wvgd_status wvgd_ask(wvgd_fit *f, size_t *n, const double **z, bool *gradient, w
     if (f->stage == WV_DONE)
         return WVGD_OK;
     if (!f->asked) {
+        f->b.extra = 0;
         wvgd_status status = solver_of(f)->ask(f, error);
-        if (status == WVGD_OK && f->stage != WV_DONE && !wv_fit_hurried(f) && exceeds(f)) {
+        if (status == WVGD_OK && f->stage != WV_DONE)
+            make_question(f);
+        if (status == WVGD_OK && f->stage != WV_DONE && !wv_fit_hurried(f) && exceeds(f, question_of(f).n)) {
             give_up_batch(f, WVGD_MAX_EVALUATIONS);
             return wvgd_ask(f, n, z, gradient, error);
         }
@@ -614,9 +733,15 @@ wvgd_status wvgd_ask(wvgd_fit *f, size_t *n, const double **z, bool *gradient, w
             return status;
         f->asked = true;
     }
-    *n = f->b.n;
-    *z = f->b.x;
+    question q = question_of(f);
+    *n = q.n;
+    *z = q.x;
     return WVGD_OK;
+}
+
+static bool is_bad(double log_p)
+{
+    return isnan(log_p) || log_p == INFINITY;
 }
 
 /* Takes the answers, which may stand in the batch already; a NaN or +INF density, or a NaN in the gradient, makes
@@ -625,7 +750,7 @@ static void clean(wvgd_fit *f, const double *log_p, const double *grad)
 {
     wv_batch *b = &f->b;
     for (size_t i = 0; i < b->n; i++) {
-        bool bad = isnan(log_p[i]) || log_p[i] == INFINITY, zero = log_p[i] == -INFINITY;
+        bool bad = is_bad(log_p[i]), zero = log_p[i] == -INFINITY;
         for (size_t k = 0; grad && !bad && !zero && k < f->D; k++)
             bad = !isfinite(grad[i * f->D + k]);
         b->log_p[i] = bad ? -INFINITY : log_p[i];
@@ -636,25 +761,57 @@ static void clean(wvgd_fit *f, const double *log_p, const double *grad)
         f->count.bad_points += bad;
         f->count.zero_points += zero;
     }
-    f->count.evaluations += b->n;
+    f->count.points += b->n;
+}
+
+/* Counts the values of a stencil that are not those of the points themselves. */
+static void count_others(wvgd_fit *f, size_t n, const double *log_p)
+{
+    for (size_t i = 0; i < n; i++) {
+        f->count.bad_points += is_bad(log_p[i]);
+        f->count.zero_points += log_p[i] == -INFINITY;
+    }
+}
+
+/* The batch gets its answers. False: it is asked for again, since its stencil was too narrow or too wide. */
+static bool answer(wvgd_fit *f, const double *log_p, const double *grad)
+{
+    wv_differences *d = &f->differences;
+    size_t n = question_of(f).n, points = f->b.n;
+    f->count.evaluations += n;
+    f->count.widened += points ? n / points * f->b.extra : 0;
+    if (!d->n) {
+        clean(f, log_p, question_of(f).grad ? grad : NULL);
+        if (f->bend.on)
+            wv_bend_pull(&f->bend, points, f->b.x, f->b.log_p, question_of(f).grad ? f->b.grad : NULL, f->arena);
+        return true;
+    }
+    count_others(f, n - points, log_p + points);
+    if (!wv_differences_collapse(d, log_p, f->stage == WV_EXPLORE, f->b.log_p, f->b.grad)) {
+        count_others(f, points, log_p);
+        return false;
+    }
+    wv_outcome_set_roughness(&f->outcome, wv_differences_roughness(d));
+    clean(f, f->b.log_p, f->b.grad);
+    return true;
 }
 
 wvgd_status wvgd_tell(wvgd_fit *f, const double *log_p, const double *grad, wvgd_error *error)
 {
     if (wv_missing(error, "wvgd_tell", "fit", f))
         return WVGD_E_ARGUMENT;
-    const stage *now = &stages[f->stage];
-    bool gradient = now->gradient && f->model.has_gradient;
     if (!f->asked)
         return wv_fail(error, WVGD_E_ARGUMENT,
                        "wvgd_tell was called without wvgd_ask: no points are waiting for answers");
-    if (!log_p || (gradient && !grad))
+    if (!log_p || (question_of(f).grad && !grad))
         return wv_fail(error, WVGD_E_ARGUMENT, "wvgd_tell needs %s",
                        log_p ? "gradients in this stage" : "log densities");
-    clean(f, log_p, gradient ? grad : NULL);
+    wvgd_status status = WVGD_OK;
     f->asked = false;
-    f->count.batch++;
-    wvgd_status status = solver_of(f)->tell(f, error);
+    if (answer(f, log_p, grad)) {
+        f->count.batch++;
+        status = solver_of(f)->tell(f, error);
+    }
     obey(f);
     wvgd_stop stop = f->pending;
     f->pending = WVGD_RUNNING;
@@ -677,16 +834,16 @@ static size_t piece_size(const wvgd_fit *f)
 
 /* Evaluates the batch by pieces, between which it looks for a limit that has struck; the last one is not smaller than
  * the others. *stop: the limit that left points undone. */
-static int evaluate(wvgd_fit *f, bool gradient, size_t *done, wvgd_stop *stop)
+static int evaluate(wvgd_fit *f, question q, size_t *done, wvgd_stop *stop)
 {
-    size_t n = f->b.n, D = f->D;
+    size_t n = q.n, D = f->D;
     bool may_stop = !wv_fit_hurried(f);
     int failure = 0;
     for (*done = 0; *done < n && !failure && *stop == WVGD_RUNNING;) {
         size_t piece = piece_size(f), at = *done, here = n - at < 2 * piece ? n - at : piece;
         double begin = wv_limit_clock();
-        failure = f->model.log_density(f->model.self, here, f->b.x + at * D, f->b.log_p + at,
-                                       gradient ? f->b.grad + at * D : NULL);
+        failure = f->model.log_density(f->model.self, here, q.x + at * D, q.log_p + at,
+                                       q.grad ? q.grad + at * D : NULL);
         wv_limit_set_price(&f->limit, (wv_limit_clock() - begin) / (double)here);
         *done += here;
         if (!may_stop || *done == n)
@@ -716,7 +873,8 @@ wvgd_status wvgd_step(wvgd_fit *f, wvgd_error *error)
     double asked = wv_limit_clock();
     wvgd_stop stop = WVGD_RUNNING;
     size_t done;
-    int failure = evaluate(f, gradient, &done, &stop);
+    question q = question_of(f);
+    int failure = evaluate(f, q, &done, &stop);
     f->count.model_seconds += wv_limit_clock() - asked;
     if (failure)
         return wv_fail(error, WVGD_E_MODEL,
@@ -724,7 +882,7 @@ wvgd_status wvgd_step(wvgd_fit *f, wvgd_error *error)
                        "-INFINITY, and return 0)",
                        f->model.name ? f->model.name : "the model", failure, f->count.batch + 1);
     if (stop == WVGD_RUNNING)
-        status = wvgd_tell(f, f->b.log_p, f->b.grad, error);
+        status = wvgd_tell(f, q.log_p, q.grad, error);
     else { /* the batch is given up */
         f->count.evaluations += done;
         give_up_batch(f, stop);
@@ -764,7 +922,8 @@ void wvgd_get_progress(const wvgd_fit *f, wvgd_progress *p)
 
 const char *wvgd_stop_name(wvgd_stop stop)
 {
-    static const char *const names[] = {"running", "converged", "max_iter", "time_up", "stopped", "max_evaluations"};
+    static const char *const names[] = {"running", "converged",       "max_iter", "time_up",
+                                        "stopped", "max_evaluations", "finished"};
     return (size_t)stop < sizeof names / sizeof *names ? names[stop] : "unknown";
 }
 

@@ -5,6 +5,8 @@
 #include "arena.h"
 #include "batch.h"
 #include "closing.h"
+#include "coordinates/bend_fit.h"
+#include "coordinates/differences.h"
 #include "draws.h"
 #include "error.h"
 #include "gaussian.h"
@@ -18,10 +20,14 @@
 #include "partition.h"
 #include "posterior.h"
 #include "results.h"
+#include "staged/bent.h"
 #include "staged/cell_refine.h"
+#include "staged/certificate.h"
+#include "staged/chains.h"
 #include "staged/cell_component.h"
 #include "staged/cell_bound.h"
 #include "staged/explore.h"
+#include "staged/finisher.h"
 #include "staged/images.h"
 #include "staged/mixture_fit.h"
 #include "staged/modes.h"
@@ -43,7 +49,10 @@ typedef enum {
     WV_FIT,
     WV_TRIAL,
     WV_PROBE,
+    WV_BEND,
     WV_CLOSING,
+    WV_CERTIFY,
+    WV_FINISH,
     WV_REFINE,
     WV_BOUND,
     /* joint */
@@ -59,7 +68,7 @@ typedef enum {
 
 /* Limits that follow from the dimension and the options. */
 typedef struct {
-    size_t M;                 /* draws a component */
+    size_t M, M_least;        /* draws a component; without min_batch */
     size_t n_max;             /* points in a batch at most */
     size_t close_max;         /* closing draws at most */
     size_t close_budget;      /* staged: closing draws at most, all trials included */
@@ -71,17 +80,19 @@ typedef struct {
 typedef struct {
     size_t iteration; /* shown to users; pilot included */
     size_t batch;     /* all batches: keys the draws, except closing draws of the joint solver */
+    size_t points;    /* of all batches that were told: without gradients fewer than values of the density */
     size_t evaluations, bad_points, zero_points;
+    size_t widened; /* evaluations that are there because of min_batch */
     double seconds, model_seconds;
 } wv_counts;
 
 /* Words for the user. */
 typedef struct {
     size_t warnings;
-    char warning_text[WV_WARNINGS][200];
+    char warning_text[WV_WARNINGS][240];
     const char *warning[WV_WARNINGS];
     size_t reasons; /* of the verdict */
-    char reason_text[WV_REASONS][240];
+    char reason_text[WV_REASONS][320];
     const char *reason[WV_REASONS];
     bool reliable;
 } wv_messages;
@@ -107,6 +118,7 @@ struct wvgd_fit {
 
     /* ---- parts ---- */
     wv_batch b;
+    wv_differences differences;
     wv_proposals proposals;
     wv_explore explore;
     wv_images images;
@@ -114,11 +126,17 @@ struct wvgd_fit {
     wv_mixture mix, mix_best, mix_tried;
     wv_mixture_fitting fitting;
     wv_growth growth;
+    wv_bend bend; /* the coordinates of the solver, and the user's */
+    wv_bend_pool pool;
+    wv_bent bent;
     wv_draws recent;   /* draws of the last batches of the mixture */
     wv_draws gathered; /* joint: points of the last iterations, which kmeans.c looks for better particles on */
     wv_tail_probe probe;
     wv_closing closing;
     wv_staged_closing wide;
+    wv_chains chains;
+    wv_certificate certificate;
+    wv_finisher finish;
     wv_partition cells;
     wv_cell_survey survey;
     wv_cell_refine refine;
@@ -159,6 +177,9 @@ void wv_fit_set_limit(wvgd_fit *f, double now);
 
 /* Does what may take long; its loops call wv_limit_look(f->arena). False: a limit has struck, and it was given up. */
 bool wv_fit_try(wvgd_fit *f, wv_limit_work *work, void *context);
+
+/* The fit has come to its end by itself. */
+bool wv_fit_converged(const wvgd_fit *f);
 
 /* The run has been told to end early: what is left closes it. */
 bool wv_fit_hurried(const wvgd_fit *f);

@@ -22,7 +22,13 @@ typedef struct {
     wv_workers *workers;
 } task;
 
-typedef wv_weighted_points points;
+/* Weighted points. `columns`: the same in blocks [D][WV_COLUMNS], so that they are turned once for all rounds of all
+ * starts; NULL: with many particles, where nearest.c has another way. */
+typedef struct {
+    size_t n;
+    const double *x, *w; /* [n][D], [n] */
+    const double *columns;
+} points;
 
 static wv_arena *arena_of(const task *t)
 {
@@ -50,7 +56,11 @@ static void assign_piece(wv_arena *arena, void *context, size_t piece)
     a->total[piece] = 0;
     for (size_t first = piece * wv_workers_piece(p->n); first < end; first += WV_FREE) {
         size_t here = end - first < WV_FREE ? end - first : WV_FREE;
-        wv_nearest_assign(&a->centres, here, p->x + first * a->centres.D, a->cell + first, cost, next, arena);
+        if (p->columns)
+            wv_nearest_assign_columns(&a->centres, here, p->columns + first * a->centres.D, a->cell + first, cost, next,
+                                      arena);
+        else
+            wv_nearest_assign(&a->centres, here, p->x + first * a->centres.D, a->cell + first, cost, next, arena);
         for (size_t k = 0; k < here; k++)
             a->total[piece] += p->w[first + k] * cost[k];
     }
@@ -117,13 +127,15 @@ static void approach(wv_arena *arena, void *context, size_t piece)
     const approaching *a = context;
     const points *p = a->p;
     size_t D = a->D, end = end_of(p->n, piece), mark = wv_arena_mark(arena);
-    double *columns = wv_arena_take(arena, D * WV_COLUMNS); /* [D][WV_COLUMNS] */
+    double *turned = wv_arena_take(arena, D * WV_COLUMNS); /* [D][WV_COLUMNS] */
     double least[WV_COLUMNS], other[WV_COLUMNS], which[WV_COLUMNS];
     for (size_t first = piece * wv_workers_piece(p->n); first < end; first += WV_COLUMNS) {
         size_t here = end - first < WV_COLUMNS ? end - first : WV_COLUMNS;
         double *cost = a->cost + first;
         wv_limit_look(arena);
-        wv_columns_turn(D, here, p->x + first * D, columns);
+        if (!p->columns)
+            wv_columns_turn(D, here, p->x + first * D, turned);
+        const double *columns = p->columns ? p->columns + first * D : turned;
         wv_columns_best()->nearest(D, wv_columns_round(here), a->to - a->from, columns, a->centre + a->from * D, least,
                                    other, which);
         for (size_t k = 0; k < here; k++)
@@ -298,7 +310,7 @@ static size_t try_all(starts *s, bool probe)
     size_t N = s->t->N, D = s->t->D, ND = N * D, all = (size_t)wv_policy.kmeans_starts,
            few = (size_t)wv_policy.kmeans_probe_starts;
     if ((double)s->p->n * (double)ND > wv_policy.kmeans_one_start_work || one_start(ND)) {
-        s->rounds -= (size_t)wv_policy.kmeans_trial_rounds; /* those of the trial are dear, too */
+        s->rounds -= (size_t)wv_policy.kmeans_trial_rounds; /* those of the trial cost as much */
         try_starts(s, 0, 1);
         return 1;
     }
@@ -359,6 +371,19 @@ static double take_best_minimum(const points *all, const starts *s, size_t final
     return least;
 }
 
+/* The points with columns, in the arena of the caller. */
+static points with_columns(const task *t, points p)
+{
+    if ((double)t->N >= wv_policy.nearest_many)
+        return p;
+    size_t D = t->D, blocks = (p.n + WV_COLUMNS - 1) / WV_COLUMNS;
+    double *columns = wv_arena_take(arena_of(t), blocks * WV_COLUMNS * D);
+    for (size_t first = 0; first < p.n; first += WV_COLUMNS)
+        wv_columns_turn(D, p.n - first < WV_COLUMNS ? p.n - first : WV_COLUMNS, p.x + first * D, columns + first * D);
+    p.columns = columns;
+    return p;
+}
+
 /* The best of many starts, in flat coordinates, into best[N][D], with its distortion. The starts are compared on
  * `some` of the points: first all after two rounds, then the better ones when they have settled. With few particles in
  * few dimensions those that settle in different minima go on with all points, else the best does. False: it matters
@@ -367,7 +392,12 @@ static bool search(const task *t, points all, points some, bool probe, double *b
 {
     wv_arena *arena = arena_of(t);
     size_t ND = t->N * t->D, mark = wv_arena_mark(arena);
-    bool few = few_dims(t->D), every = thorough(t->N, t->D);
+    bool few = few_dims(t->D), every = thorough(t->N, t->D), same = some.x == all.x;
+    some = with_columns(t, some);
+    if (same)
+        all.columns = some.columns;
+    else if (every)
+        all = with_columns(t, all);
     starts s = take_starts(t, &some);
     size_t finals = try_all(&s, probe);
     if (finals) {
@@ -393,7 +423,7 @@ bool wv_kmeans_improve(const wv_geometry *g, wv_weighted_points p, uint64_t seed
     memcpy(current, g->z, ND * sizeof *current);
     flatten(g, p.n, y, g->z, arena_of(&t));
     flatten(g, g->N, current, g->z, arena_of(&t));
-    points flat = {p.n, y, p.w};
+    points flat = {p.n, y, p.w, NULL};
     double now = lloyd(&t, &flat, wv_policy.kmeans_exactly, (size_t)wv_policy.kmeans_rounds, current);
     search(&t, flat, flat, false, z, &least);
     bool better = least < wv_policy.kmeans_better * now;
@@ -450,7 +480,7 @@ static bool place_alone(const placing *s, size_t n, bool probe)
     wv_arena *arena = arena_of(&s->t);
     size_t D = s->t.D, mark = wv_arena_mark(arena);
     double *y = wv_arena_take(arena, n * D), *w = wv_arena_take(arena, n), distortion;
-    points p = {n, y, w};
+    points p = {n, y, w, NULL};
     mixture_points(s, 2, n, 1, y, w);
     flatten(s->g, n, y, s->p->mean, arena_of(&s->t));
     bool found = search(&s->t, p, p, probe, s->z, &distortion);
@@ -528,7 +558,7 @@ static void place_by_mixture(const placing *s, size_t compared)
  * of a proposal are neighbours. Returns the sum of the weights. */
 static double stored_points(const placing *s, size_t n, double *y, double *w)
 {
-    const points *draws = &s->p->draws;
+    const wv_weighted_points *draws = &s->p->draws;
     wv_mixture_control control = s->p->control;
     size_t D = s->t.D, all = draws->n;
     double total = 0;
@@ -561,9 +591,9 @@ static void place_by_draws(const placing *s, plan p, bool alike)
         cblas_dscal((int)p.compared, (double)p.extra / (double)p.compared, w_some + n, 1);
     flatten(s->g, all, y, s->p->mean, arena_of(&s->t));
     size_t own = thorough(N, D) ? n : 0, some = own + p.compared;
-    points every = {all, y, w};
-    search(&s->t, every, p.extra && alike ? (points){some, y + (all - some) * D, w_some + n - own} : every, false, s->z,
-           &distortion);
+    points every = {all, y, w, NULL};
+    search(&s->t, every, p.extra && alike ? (points){some, y + (all - some) * D, w_some + n - own, NULL} : every, false,
+           s->z, &distortion);
     unflatten(s->g, N, s->z, s->p->mean, arena_of(&s->t));
     wv_arena_release(arena, mark);
 }

@@ -374,6 +374,21 @@ bool wv_mixture_moments_of(const wv_mixture *m, const double *group, double g, d
     return positive;
 }
 
+/* Of the mean precision: with inverse roots B_k it is sum_k w_k B_k'B_k. */
+void wv_mixture_scales(const wv_mixture *m, double *scale)
+{
+    size_t D = m->D;
+    memset(scale, 0, D * sizeof *scale);
+    for (size_t k = 0; k < m->K; k++)
+        for (size_t r = 0; r < D; r++)
+            for (size_t i = 0; i <= r; i++) {
+                double b = m->inverse[(k * D + r) * D + i];
+                scale[i] += m->w[k] * b * b;
+            }
+    for (size_t i = 0; i < D; i++)
+        scale[i] = 1 / sqrt(scale[i]);
+}
+
 bool wv_mixture_moments(const wv_mixture *m, double *mean, double *root, wv_arena *arena)
 {
     return wv_mixture_moments_of(m, NULL, 0, mean, root, arena);

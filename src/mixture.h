@@ -100,6 +100,9 @@ void wv_mixture_subtract_gradient(const wv_mixture *m, const wv_block *b, double
 void wv_mixture_owners(const wv_mixture *m, size_t n, const double *x, size_t *owner, wv_arena *arena);
 size_t wv_mixture_owner(const wv_mixture *m, const double *x, wv_arena *arena);
 
+/* [D] distances over which the slope of the log density changes by their inverses, on the average over components. */
+void wv_mixture_scales(const wv_mixture *m, double *scale);
+
 /* ---- moments ----------------------------------------------------------------------------------------------------- */
 /* Mean [D] and Cholesky factor [D][D] of the mixture's covariance; false: none. */
 bool wv_mixture_moments(const wv_mixture *m, double *mean, double *root, wv_arena *arena);

@@ -10,6 +10,8 @@
  * With h = (g, y g + 1) and b = n sum v h for each pair, less the mean of its proposal, S = sum b b' = L L' and
  * z = L^-1 b: weights v (1 - t), t = z . L^-1 sum b. What the statistics say of a function with the values a of pairs
  * is (sum a z') z; the rest is error.
+ * Without gradients the same statistics of the mixture take their place, with its weights: y and y^2 - 1. So they do
+ * where the density ends at an edge, of which draws without density tell: there Stein's identities lack a term.
  * What mirrored pairs, or the number of draws of each proposal, have fixed already does not vary, so that it is
  * left as it is: the masses of modes that lie apart, for one. */
 #include "moments.h"
@@ -30,14 +32,16 @@ enum {
 };
 
 /* ---- pairs ------------------------------------------------------------------------------------------------------- */
-/* Where the proposal (of its batch) of draw `first` ends. */
+/* Where the proposal (of its batch) of draw `first` ends; the number of its first unit; units (pairs, or chains) of a
+ * proposal. */
 static size_t end_of_proposal(const wv_moments_input *in, size_t first)
 {
-    const uint32_t *stratum = in->draws->stratum;
-    size_t end = first + 2;
-    while (end < in->draws->n && stratum[end] == stratum[first])
-        end += 2;
-    return end;
+    return wv_draws_end_of_proposal(in->draws, first);
+}
+
+static size_t unit(const wv_moments_input *in, size_t i)
+{
+    return i < in->draws->n ? wv_draws_unit(in->draws, i) : wv_draws_units(in->draws);
 }
 
 /* Takes the mean over the pairs of each proposal from A[n/2][m]. Returns what is left free: pairs less proposals. */
@@ -48,15 +52,15 @@ static double centre_pairs(const wv_moments_input *in, size_t m, double *A)
     for (size_t first = 0, end; first < in->draws->n; first = end) {
         end = end_of_proposal(in, first);
         memset(mean, 0, m * sizeof *mean);
-        for (size_t i = first / 2; i < end / 2; i++)
+        for (size_t i = unit(in, first); i < unit(in, end); i++)
             for (size_t k = 0; k < m; k++)
                 mean[k] += A[i * m + k];
         for (size_t k = 0; k < m; k++)
-            mean[k] /= (double)((end - first) / 2);
-        for (size_t i = first / 2; i < end / 2; i++)
+            mean[k] /= (double)(unit(in, end) - unit(in, first));
+        for (size_t i = unit(in, first); i < unit(in, end); i++)
             for (size_t k = 0; k < m; k++)
                 A[i * m + k] -= mean[k];
-        freedom += (double)((end - first) / 2) - 1;
+        freedom += (double)(unit(in, end) - unit(in, first)) - 1;
     }
     wv_arena_release(in->arena, mark);
     return freedom;
@@ -113,11 +117,11 @@ static bool begin_statistics(const wv_moments_input *in, statistics *s)
     return true;
 }
 
-/* What draw i, with the transformed gradient g[D], adds to its pair. */
-static void add_scores(const wv_moments_input *in, const statistics *s, size_t i, const double *g)
+/* What draw i, with the transformed gradient g[D] and n times its weight v, adds to its pair. */
+static void add_scores(const wv_moments_input *in, const statistics *s, size_t i, double v, const double *g)
 {
     size_t D = in->D;
-    double *h = s->H + i / 2 * s->p, v = (double)in->draws->n * in->v[i];
+    double *h = s->H + unit(in, i) * s->p;
     const double *x = in->draws->x + i * D;
     for (size_t d = 0; d < D; d++) {
         double a = v * g[d], b = v * (g[d] * ((x[d] - s->mu[d]) * s->unit[d]) + 1);
@@ -159,32 +163,70 @@ static void add_groups(const wv_moments_input *in, const statistics *s)
             wv_moments_ratio(in, u);
         for (size_t i = 0; i < in->draws->n; i++) {
             double h = u[i] - s->share[g];
-            s->H[i / 2 * s->p + at] += h;
+            s->H[unit(in, i) * s->p + at] += h;
             s->square[at] += h * h;
         }
     }
     wv_arena_release(in->arena, mark);
 }
 
-/* Statistics of all pairs, and their sums. */
-static void sum_statistics(const wv_moments_input *in, const statistics *s)
+/* Stein's identities. */
+static void add_stein(const wv_moments_input *in, const statistics *s)
 {
     size_t n = in->draws->n, D = in->D, mark = wv_arena_mark(in->arena);
     double *g = wv_arena_take(in->arena, PIECE * D); /* [PIECE][D] */
-    memset(s->H, 0, n / 2 * s->p * sizeof *s->H);
     for (size_t first = 0; first < n; first += PIECE) {
         size_t here = n - first < PIECE ? n - first : PIECE;
         cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)here, (int)D, (int)D, 1.0,
                     in->draws->grad + first * D, (int)D, s->R, (int)D, 0.0, g, (int)D);
         for (size_t i = 0; i < here; i++)
             if (in->v[first + i] > 0)
-                add_scores(in, s, first + i, g + i * D);
+                add_scores(in, s, first + i, (double)n * in->v[first + i], g + i * D);
     }
+    wv_arena_release(in->arena, mark);
+}
+
+/* The same of the mixture instead of the posterior: with its density over that of the draws as weights, and a
+ * Gaussian's gradients, g = -y, the means are known, too. */
+static void add_mixture(const wv_moments_input *in, const statistics *s)
+{
+    size_t n = in->draws->n, D = in->D, mark = wv_arena_mark(in->arena);
+    double *u = wv_arena_take(in->arena, n), *g = wv_arena_take(in->arena, D);
+    wv_moments_ratio(in, u);
+    for (size_t i = 0; i < n; i++) {
+        for (size_t d = 0; d < D; d++)
+            g[d] = -(in->draws->x[i * D + d] - s->mu[d]) * s->unit[d];
+        add_scores(in, s, i, u[i], g);
+    }
+    wv_arena_release(in->arena, mark);
+}
+
+/* Do Stein's identities hold? Where a part of the mixture has no density there is an edge, and the posterior need not
+ * vanish at it. */
+static bool stein_holds(const wv_moments_input *in)
+{
+    size_t n = in->draws->n, mark = wv_arena_mark(in->arena);
+    double *u = wv_arena_take(in->arena, n), beyond = 0;
+    wv_moments_ratio(in, u);
+    for (size_t i = 0; i < n; i++)
+        beyond += in->draws->log_p[i] > -INFINITY ? 0 : u[i];
+    wv_arena_release(in->arena, mark);
+    return beyond <= wv_policy.moments_edge * (double)n;
+}
+
+/* Statistics of all pairs, and their sums. */
+static void sum_statistics(const wv_moments_input *in, const statistics *s)
+{
+    size_t units = wv_draws_units(in->draws);
+    memset(s->H, 0, units * s->p * sizeof *s->H);
+    if (in->draws->shape.gradients && stein_holds(in))
+        add_stein(in, s);
+    else
+        add_mixture(in, s);
     add_groups(in, s);
-    for (size_t i = 0; i < n / 2; i++)
+    for (size_t i = 0; i < units; i++)
         for (size_t k = 0; k < s->p; k++)
             s->total[k] += s->H[i * s->p + k];
-    wv_arena_release(in->arena, mark);
 }
 
 /* ---- the tilt ---------------------------------------------------------------------------------------------------- */
@@ -208,7 +250,7 @@ static bool scale_statistics(const wv_moments_input *in, const statistics *s)
         if (!isfinite(s->total[k]) || !(s->square[k] > 0))
             return false;
     }
-    for (size_t i = 0; i < in->draws->n / 2; i++)
+    for (size_t i = 0; i < wv_draws_units(in->draws); i++)
         for (size_t k = 0; k < s->p; k++)
             s->H[i * s->p + k] *= s->square[k];
     return true;
@@ -217,7 +259,7 @@ static bool scale_statistics(const wv_moments_input *in, const statistics *s)
 /* z of the pairs in place of their statistics, L^-1 of the total in its place; false: there is none. */
 static bool whiten(const wv_moments_input *in, const statistics *s)
 {
-    size_t p = s->p, pairs = in->draws->n / 2, mark = wv_arena_mark(in->arena);
+    size_t p = s->p, pairs = wv_draws_units(in->draws), mark = wv_arena_mark(in->arena);
     double *S = wv_arena_zeros(in->arena, p * p);
     wv_dense_cross(pairs, p, s->H, p, s->H, true, S);
     bool finite = true;
@@ -241,9 +283,9 @@ static void find_leverages(const wv_moments_input *in, wv_moments_tilt *tilt)
 {
     for (size_t first = 0, end; first < in->draws->n; first = end) {
         end = end_of_proposal(in, first);
-        for (size_t i = first / 2; i < end / 2; i++) {
+        for (size_t i = unit(in, first); i < unit(in, end); i++) {
             const double *z = tilt->Z + i * tilt->p;
-            double leverage = cblas_ddot((int)tilt->p, z, 1, z, 1) + 2 / (double)(end - first);
+            double leverage = cblas_ddot((int)tilt->p, z, 1, z, 1) + 1 / (double)(unit(in, end) - unit(in, first));
             tilt->keep[i] = 1 / (1 - fmin(leverage, wv_policy.moments_leverage));
         }
     }
@@ -251,7 +293,7 @@ static void find_leverages(const wv_moments_input *in, wv_moments_tilt *tilt)
 
 wv_moments_tilt wv_moments_find_tilt(const wv_moments_input *in)
 {
-    size_t pairs = in->draws->n / 2;
+    size_t pairs = wv_draws_units(in->draws);
     wv_moments_tilt tilt = {.valid = false};
     statistics s;
     if (!weights_tell(in) || !begin_statistics(in, &s))
@@ -269,7 +311,7 @@ wv_moments_tilt wv_moments_find_tilt(const wv_moments_input *in)
         return tilt;
     wv_dense_product(pairs, s.p, tilt.Z, 1, s.total, 1, 0, tilt.t);
     for (size_t i = 0; i < in->draws->n; i++)
-        tilt.kept -= in->v[i] * tilt.t[i / 2];
+        tilt.kept -= in->v[i] * tilt.t[unit(in, i)];
     find_leverages(in, &tilt);
     tilt.valid = tilt.kept > wv_policy.moments_kept_least && tilt.kept < wv_policy.moments_kept_most;
     return tilt;
@@ -287,22 +329,22 @@ static void square_errors(const wv_moments_input *in, const wv_moments_tilt *til
     memset(largest, 0, m * sizeof *largest);
     if (tilt) {
         double *B = wv_arena_zeros(in->arena, tilt->p * m); /* [p][m] slopes */
-        wv_dense_cross(n / 2, tilt->p, tilt->Z, m, A, false, B);
+        wv_dense_cross(wv_draws_units(in->draws), tilt->p, tilt->Z, m, A, false, B);
         centre_pairs(in, m, A);
-        wv_dense_product(n / 2, tilt->p, tilt->Z, m, B, -1, 1, A);
+        wv_dense_product(wv_draws_units(in->draws), tilt->p, tilt->Z, m, B, -1, 1, A);
     }
     for (size_t first = 0, end; first < n; first = end) {
         end = end_of_proposal(in, first);
         memset(sum, 0, m * sizeof *sum);
         memset(squares, 0, m * sizeof *squares);
-        for (size_t i = first / 2; i < end / 2; i++)
+        for (size_t i = unit(in, first); i < unit(in, end); i++)
             for (size_t k = 0; k < m; k++) {
                 double e = A[i * m + k] * (tilt ? tilt->keep[i] : 1);
                 sum[k] += e;
                 squares[k] += e * e;
                 largest[k] = e * e > largest[k] ? e * e : largest[k];
             }
-        double pairs = (double)(end - first) / 2;
+        double pairs = (double)(unit(in, end) - unit(in, first));
         for (size_t k = 0; k < m; k++)
             error[k] += pairs > 1 ? pairs / (pairs - 1) * fmax(squares[k] - sum[k] * sum[k] / pairs, 0) : squares[k];
     }
@@ -375,7 +417,7 @@ static void tilt_moments(const wv_moments_input *in, const wv_moments_tilt *tilt
     memset(f->var, 0, f->m * sizeof *f->var);
     memset(f->spread, 0, f->m * sizeof *f->spread);
     for (size_t i = 0; i < in->draws->n; i++) {
-        double v = in->v[i], t = tilt ? tilt->t[i / 2] : 0;
+        double v = in->v[i], t = tilt ? tilt->t[unit(in, i)] : 0;
         for (size_t k = 0; k < f->m && v > 0; k++) {
             double z = (f->value[i * f->ld + k] - f->centre[k]) * f->scale[k], square = z * z - f->one[k];
             f->mean[k] -= v * t * z / kept;
@@ -472,9 +514,9 @@ static void find_controls(const wv_moments_input *in, const functions *f, const 
 static void pair_values(const wv_moments_input *in, const functions *f, size_t from, size_t m, const double *u,
                         double *A)
 {
-    memset(A, 0, in->draws->n / 2 * 2 * m * sizeof *A);
+    memset(A, 0, wv_draws_units(in->draws) * 2 * m * sizeof *A);
     for (size_t i = 0; i < in->draws->n; i++) {
-        double *a = A + i / 2 * 2 * m, v = in->v[i];
+        double *a = A + unit(in, i) * 2 * m, v = in->v[i];
         const double *value = f->value + i * f->ld + from;
         for (size_t k = 0; k < m; k++) {
             double z = (value[k] - f->centre[from + k]) * f->scale[from + k] - f->mean[from + k];
@@ -492,12 +534,16 @@ static void pair_values(const wv_moments_input *in, const functions *f, size_t f
 static void centre_means(const wv_moments_input *in, const wv_moments_tilt *tilt, size_t m, double *A, double *mean)
 {
     memset(mean, 0, m * sizeof *mean);
-    for (size_t i = 0; i < in->draws->n / 2; i++)
+    for (size_t i = 0; i < wv_draws_units(in->draws); i++)
         for (size_t k = 0; k < m; k++)
             mean[k] += A[i * m + k] * (tilt ? (1 - tilt->t[i]) / tilt->kept : 1);
-    for (size_t i = 0; i < in->draws->n / 2; i++)
+    size_t drawn = in->draws->n - in->draws->states;
+    for (size_t i = 0; i < drawn / 2; i++)
         for (size_t k = 0; k < m; k++)
             A[i * m + k] -= mean[k] * (in->v[2 * i] + in->v[2 * i + 1]);
+    for (size_t i = drawn; i < in->draws->n; i++)
+        for (size_t k = 0; k < m; k++)
+            A[unit(in, i) * m + k] -= mean[k] * in->v[i];
 }
 
 /* Standard error, in sds, that pairs do not show: that of the ridge, and of rounding. */
@@ -631,12 +677,13 @@ static const double least_share_error = 2e-5;
 static void pair_levels(const wv_moments_input *in, const wv_moments_levels *l, size_t from, size_t m, const double *u,
                         double *A)
 {
-    memset(A, 0, in->draws->n / 2 * m * sizeof *A);
+    memset(A, 0, wv_draws_units(in->draws) * m * sizeof *A);
     for (size_t i = 0; i < in->draws->n; i++) {
         const double *value = l->value + i * l->ld;
         for (size_t k = from; k < from + m; k++) {
             double below = value[k] <= l->at[k];
-            A[i / 2 * m + k - from] += in->v[i] * below - (l->slope ? l->slope[k] * u[i] * (below - l->share[k]) : 0);
+            A[unit(in, i) * m + k - from] += in->v[i] * below -
+                                             (l->slope ? l->slope[k] * u[i] * (below - l->share[k]) : 0);
         }
     }
 }
@@ -644,7 +691,7 @@ static void pair_levels(const wv_moments_input *in, const wv_moments_levels *l, 
 void wv_moments_below(const wv_moments_input *in, const wv_moments_tilt *tilt, const wv_moments_levels *l, double *se)
 {
     size_t n = in->draws->n, most = l->m < FUNCTIONS ? l->m : FUNCTIONS, mark = wv_arena_mark(in->arena);
-    double *u = wv_arena_take(in->arena, n), *A = wv_arena_take(in->arena, n / 2 * most),
+    double *u = wv_arena_take(in->arena, n), *A = wv_arena_take(in->arena, wv_draws_units(in->draws) * most),
            *spare = wv_arena_take(in->arena, most), kept = tilt ? tilt->kept : 1;
     wv_moments_ratio(in, u);
     cblas_dscal((int)n, 1 / (double)n, u, 1);

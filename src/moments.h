@@ -9,7 +9,7 @@
 /* What they are estimated from. */
 typedef struct {
     size_t D;
-    const wv_draws *draws; /* with gradients, strata, log_m and, in log_mix[0], the log density of the mixture */
+    const wv_draws *draws; /* with strata, log_m and, in log_mix[0], the log density of the mixture */
     const double *v;       /* [n] their normalised posterior weights, */
     double pareto_k;       /* and k-hat of these */
     const wv_mixture *mix; /* like the posterior */

@@ -277,6 +277,16 @@ static void assign_any(const wv_geometry *g, size_t n, const double *x, uint32_t
     wv_arena_release(arena, mark);
 }
 
+void wv_nearest_assign_columns(const wv_geometry *g, size_t n, const double *columns, uint32_t *cell, double *near,
+                               double *next, wv_arena *arena)
+{
+    for (size_t first = 0; first < n; first += WV_COLUMNS) {
+        wv_limit_look(arena);
+        compare_block(g->N, g->D, g->z, n - first < WV_COLUMNS ? n - first : WV_COLUMNS, columns + first * g->D,
+                      cell + first, near + first, next + first);
+    }
+}
+
 void wv_nearest_assign(const wv_geometry *g, size_t n, const double *x, uint32_t *cell, double *near, double *next,
                        wv_arena *arena)
 {

@@ -46,12 +46,13 @@ static const row table[] = {
       "solver joint"},
      NAME, FIELD(cells), 0, 0},
     {{"cost", "sqeuclid|mahalanobis|own|l1|lp|callback", "mahalanobis",
-      "distance used to assign points to cells; mahalanobis uses the covariance of the posterior, own that of each "
-      "cell", NULL},
+      "distance used to assign points to cells; mahalanobis uses the covariance of the posterior (within its modes, if "
+      "there are several), own that of each cell", NULL},
      NAME, FIELD(cost), 0, 0},
     {{"power", "1..8", "1.5", "lp cost: the exponent in sum |a-b|^power", "cost lp"}, REAL, FIELD(power), 1, 8},
     {{"estimator", "natural|score|reparam", "natural",
-      "how components are updated: natural (exact, uses gradients), score (exact, needs no gradients) or reparam "
+      "how components are updated: natural (exact, uses gradients, or differences where the model has none), "
+      "score (exact, joint solver, needs neither) or reparam "
       "(the paper's, biased)", NULL},
      NAME, FIELD(estimator), 0, 0},
     {{"sampler", "mixture|reject", "mixture",
@@ -65,6 +66,16 @@ static const row table[] = {
       "where the fit starts: at modes found by gradient ascent (explore), at draws from the model's prior, or at "
       "normal draws with sd init-scale", NULL},
      NAME, FIELD(init), 0, 0},
+    {{"bend", "auto|never", "never",
+      "coordinates in which funnels, bananas and hierarchies are nearly Gaussian: look for them if one Gaussian fits "
+      "badly (auto), or never; auto is new",
+      "solver staged"},
+     NAME, FIELD(bend), 0, 0},
+    {{"finish", "auto|never|always", "auto",
+      "complete the fit with Hamiltonian Monte Carlo chains: if importance sampling fails and max-evaluations allows "
+      "it (auto), never, or always",
+      "solver staged"},
+     NAME, FIELD(finish), 0, 0},
     {{"starts", "0..100000", "0",
       "number of gradient ascents in the search for modes; 0: continue until they find no new modes", NULL},
      COUNT, FIELD(starts), 0, 100000},
@@ -75,7 +86,7 @@ static const row table[] = {
      COUNT, FIELD(max_iter), 1, 1000000},
     {{"max-evaluations", "0..1000000000", "0",
       "maximum number of evaluations of the model, final draws included; 0: 200000 with the staged solver (more with a "
-      "smaller evidence-se), no limit with the joint solver",
+      "smaller evidence-se, and 2D + 1 times as many for a model without gradients), no limit with the joint solver",
       NULL},
      COUNT, FIELD(max_evaluations), 0, 1000000000},
     {{"max-seconds", "0..1e9", "0", "time limit in seconds; 0: no limit", NULL}, REAL, FIELD(max_seconds), 0, 1e9},
@@ -86,6 +97,10 @@ static const row table[] = {
       "target for the standard error of the log evidence; smaller values take more draws", NULL},
      REAL, FIELD(evidence_se), 0.001, 1},
     {{"seed", "0..2^64-1", "1", "random seed; the same seed gives identical results", NULL}, SEED, FIELD(seed), 0, 0},
+    {{"min-batch", "0..4096", "0",
+      "ask the model for at least B points at a time where possible, for hardware that needs large batches: more "
+      "ascents at once, more draws; results depend on it; 0: no minimum", NULL},
+     COUNT, FIELD(min_batch), 0, 4096},
     {{"threads", "1..4096", "1", "number of threads; results do not depend on it", NULL},
      COUNT, FIELD(threads), 1, 4096},
 };

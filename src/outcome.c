@@ -66,6 +66,11 @@ void wv_outcome_set_noise(wv_outcome *o, double sd)
     o->noise = sd;
 }
 
+void wv_outcome_set_roughness(wv_outcome *o, double sd)
+{
+    o->roughness = sd;
+}
+
 void wv_outcome_set_wrong_slopes(wv_outcome *o, size_t points)
 {
     o->wrong_slopes = points;

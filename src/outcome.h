@@ -9,6 +9,7 @@ typedef struct {
     double pareto_k, ess;
     double meanfield_gap;
     double noise;        /* sd of the noise of log densities, from points that were asked for twice */
+    double roughness;    /* sd of what is not smooth in them, from differences; 0: gradients are the model's own */
     size_t wrong_slopes; /* points beside which the density does not change as the gradients say */
     double uncovered;    /* log p~ / (m Z) at the mode that the closing proposal covers least */
 } wv_outcome;
@@ -31,5 +32,6 @@ void wv_outcome_set_pareto_k(wv_outcome *o, double k);
 void wv_outcome_set_meanfield_gap(wv_outcome *o, double nats);
 void wv_outcome_set_uncovered(wv_outcome *o, double above);
 void wv_outcome_set_noise(wv_outcome *o, double sd);
+void wv_outcome_set_roughness(wv_outcome *o, double sd);
 void wv_outcome_set_wrong_slopes(wv_outcome *o, size_t points);
 #endif

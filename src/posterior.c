@@ -130,18 +130,37 @@ void wv_posterior_estimate_roughly(wv_posterior *p, const wv_closing *c, wv_aren
         p->tail_k[i] = NAN;
 }
 
-/* C[D][D] += the weighted squares of the draws about their mean, the lower half. */
-static void add_squares(const wv_posterior *p, const wv_closing *c, double *C, wv_arena *arena)
+/* Draws by their mode, and its mean. */
+typedef struct {
+    const size_t *mode; /* [n] */
+    const double *mean; /* [modes][D] */
+} in_modes;
+
+/* rows[n][D] <- draws from `first` on, less the mean of their mode. */
+static void from_modes(const wv_closing *c, const in_modes *in, size_t first, size_t n, double *rows)
+{
+    size_t D = c->draws.shape.D;
+    for (size_t k = first; k < first + n; k++)
+        for (size_t i = 0; i < D; i++)
+            *rows++ = c->draws.x[k * D + i] - in->mean[in->mode[k] * D + i];
+}
+
+/* C[D][D] += the weighted squares of the draws about their mean, or those of their modes, the lower half. */
+static void add_squares(const wv_posterior *p, const wv_closing *c, const in_modes *in, double *C, wv_arena *arena)
 {
     size_t D = c->draws.shape.D, mark = wv_arena_mark(arena);
     double *x = wv_arena_take(arena, 3 * D * WV_COLUMNS), *centred = x + D * WV_COLUMNS,
-           *weighted = centred + D * WV_COLUMNS, v[WV_COLUMNS]; /* [D][WV_COLUMNS] */
+           *weighted = centred + D * WV_COLUMNS, v[WV_COLUMNS], /* [D][WV_COLUMNS] */
+                                                     *rows = in ? wv_arena_take(arena, D * WV_COLUMNS) : NULL,
+           *zero = in ? wv_arena_zeros(arena, D) : NULL;
     for (size_t first = 0; first < c->draws.n; first += WV_COLUMNS) {
         size_t here = c->draws.n - first < WV_COLUMNS ? c->draws.n - first : WV_COLUMNS, whole = wv_columns_round(here);
         for (size_t k = 0; k < whole; k++)
             v[k] = k < here ? c->v[first + k] : 0;
-        wv_columns_turn(D, here, c->draws.x + first * D, x);
-        wv_columns_best()->centre(D, whole, v, x, p->mean, centred, weighted);
+        if (in)
+            from_modes(c, in, first, here, rows);
+        wv_columns_turn(D, here, in ? rows : c->draws.x + first * D, x);
+        wv_columns_best()->centre(D, whole, v, x, in ? zero : p->mean, centred, weighted);
         wv_columns_product(D, whole, weighted, centred, true, C);
     }
     wv_arena_release(arena, mark);
@@ -149,11 +168,12 @@ static void add_squares(const wv_posterior *p, const wv_closing *c, double *C, w
 
 /* Turns root, of independent coordinates with these sds, into that of the correlated ones, if their covariance has a
  * Cholesky factor. */
-static void correlate(const wv_posterior *p, const wv_closing *c, const double *sd, double *root, wv_arena *arena)
+static void correlate(const wv_posterior *p, const wv_closing *c, const in_modes *in, const double *sd, double *root,
+                      wv_arena *arena)
 {
     size_t D = c->draws.shape.D, mark = wv_arena_mark(arena);
     double *C = wv_arena_zeros(arena, D * D), *spare = wv_arena_take(arena, D * D);
-    add_squares(p, c, C, arena);
+    add_squares(p, c, in, C, arena);
     for (size_t i = 0; i < D; i++)
         for (size_t k = 0; k <= i; k++)
             C[i * D + k] /= sd[i] * sd[k];
@@ -173,7 +193,52 @@ void wv_posterior_root(const wv_posterior *p, const wv_closing *c, const wv_fami
         sd[i] = fmax(sqrt(p->var[i]), 1e-150);
     family->set_sd(D, 0, root, sd);
     if (family == wv_family_get(WVGD_FULL))
-        correlate(p, c, sd, root, arena);
+        correlate(p, c, NULL, sd, root, arena);
+    wv_arena_release(arena, mark);
+}
+
+/* Means of the modes, mean[modes][D], and sds of the draws about those of theirs, sd[D]; false: some sd vanishes. */
+static bool find_modes(const wv_closing *c, size_t modes, const size_t *mode, double *mean, double *sd, wv_arena *arena)
+{
+    size_t D = c->draws.shape.D, mark = wv_arena_mark(arena);
+    const double *x = c->draws.x, *v = c->v;
+    double *mass = wv_arena_zeros(arena, modes), total = 0;
+    bool some = true;
+    for (size_t k = 0; k < c->draws.n; k++) {
+        mass[mode[k]] += v[k];
+        for (size_t i = 0; v[k] > 0 && i < D; i++)
+            mean[mode[k] * D + i] += v[k] * x[k * D + i];
+    }
+    for (size_t m = 0; m < modes; m++) {
+        total += mass[m];
+        for (size_t i = 0; i < D; i++)
+            mean[m * D + i] /= mass[m] > 0 ? mass[m] : 1;
+    }
+    memset(sd, 0, D * sizeof *sd);
+    for (size_t k = 0; k < c->draws.n; k++)
+        for (size_t i = 0; v[k] > 0 && i < D; i++) {
+            double far = x[k * D + i] - mean[mode[k] * D + i];
+            sd[i] += v[k] / total * far * far;
+        }
+    for (size_t i = 0; i < D; i++) {
+        sd[i] = sqrt(sd[i]);
+        some = some && isnormal(sd[i]);
+    }
+    wv_arena_release(arena, mark);
+    return some;
+}
+
+void wv_posterior_root_within(const wv_posterior *p, const wv_closing *c, size_t modes, const size_t *mode,
+                              const wv_family *family, double *root, wv_arena *arena)
+{
+    size_t D = c->draws.shape.D, mark = wv_arena_mark(arena);
+    double *mean = wv_arena_zeros(arena, modes * D), *sd = wv_arena_take(arena, D);
+    in_modes in = {mode, mean};
+    if (find_modes(c, modes, mode, mean, sd, arena)) {
+        family->set_sd(D, 0, root, sd);
+        if (family == wv_family_get(WVGD_FULL))
+            correlate(p, c, &in, sd, root, arena);
+    }
     wv_arena_release(arena, mark);
 }
 

@@ -48,6 +48,11 @@ void wv_posterior_estimate_roughly(wv_posterior *p, const wv_closing *c, wv_aren
 void wv_posterior_root(const wv_posterior *p, const wv_closing *c, const wv_family *family, double *root,
                        wv_arena *arena);
 
+/* The same of the draws about the mean of the mode that each belongs to, mode[n]. root: that of the posterior, which
+ * stays as it is where a coordinate does not vary within modes. */
+void wv_posterior_root_within(const wv_posterior *p, const wv_closing *c, size_t modes, const size_t *mode,
+                              const wv_family *family, double *root, wv_arena *arena);
+
 void wv_posterior_set_moments(wv_posterior *p, size_t D, const wv_moments *from);
 void wv_posterior_get_moments(const wv_posterior *p, size_t D, const wv_moments *to);
 

@@ -350,7 +350,7 @@ void wv_quantiles(const wv_moments_input *in, const wv_moments_tilt *tilt, size_
     double *table[2] = {NULL, NULL};
     shared s = {wv_arena_take(in->arena, n), wv_arena_take(in->arena, n), wv_moments_tilts(in, tilt) ? tilt : NULL};
     for (size_t i = 0; i < n; i++)
-        s.omega[i] = s.tilt ? 1 - tilt->t[i / 2] : 1;
+        s.omega[i] = s.tilt ? 1 - tilt->t[wv_draws_unit(in->draws, i)] : 1;
     wv_moments_ratio(in, s.u);
     for (size_t k = 0; P && k < m;)
         if (find_one(in, &s, k, m, value + k, P, p, table, &falling, quantile + k * P, se + k * P))

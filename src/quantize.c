@@ -47,6 +47,8 @@ wvgd_fit *wvgd_quantize(const wvgd_fit *fit, const wvgd_options *options, wvgd_e
     wv_trace_copy_last(&f->trace, &fit->trace);
     wv_outcome_copy(&f->outcome, &fit->outcome);
     wv_growth_copy(&f->growth, &fit->growth);
+    wv_certificate_copy(&f->certificate, &fit->certificate);
+    wv_finisher_copy(&f->finish, &fit->finish);
     wv_explore_copy_counts(&f->explore, &fit->explore);
     wv_mixture_copy(&f->mix, &fit->mix);
     wv_modes_copy(&f->modes, &fit->modes);

@@ -83,8 +83,8 @@ static void warn_mixture(wvgd_fit *f)
     }
     if (mass > 0)
         add_warning(f,
-                    "the mixture is wrong in cells with %.2g of the mass (in cell %zu it promises %.1f nats too much), "
-                    "so their components may be, too: %s",
+                    "the mixture is wrong in cells with %.2g of the mass (in cell %zu it predicts %.1f nats too much), "
+                    "so their components may be wrong too: %s",
                     mass, worst + 1, f->cells.excess[worst],
                     wv_verdict_lacks_components(f) ? "raise --components"
                                                    : "take draws of the posterior instead of the ensemble");
@@ -95,11 +95,10 @@ static void warn_loss(wvgd_fit *f)
 {
     double loss = f->outcome.evidence.value - f->outcome.bound.value;
     if (loss - wv_policy.verdict_errors * hypot(f->outcome.evidence.se, f->outcome.bound.se) > wv_policy.results_loss)
-        add_warning(
-            f,
-            "the components lose %.1f nats of the log evidence, which their family cannot avoid where they have "
-            "nothing to gain (gain and loss of each are in the results): %s",
-            loss, f->opt.family != WVGD_FULL ? "try --family full" : "more --particles lose less");
+        add_warning(f,
+                    "the components lose %.1f nats of the log evidence; what they could not gain is due to their "
+                    "family (see gain and loss of each): %s",
+                    loss, f->opt.family != WVGD_FULL ? "try --family full" : "use more --particles");
 }
 
 /* The standard error that was asked for has been missed, though it is small enough for the verdict. More draws would
@@ -107,11 +106,12 @@ static void warn_loss(wvgd_fit *f)
 static void warn_evidence(wvgd_fit *f)
 {
     double se = f->outcome.evidence.se, wanted = f->opt.evidence_se;
-    bool limited = f->stop != WVGD_CONVERGED; /* the verdict has said it */
+    bool limited = !wv_fit_converged(f); /* the verdict has said it */
     if (!limited && se > wv_policy.converged_margin * wanted)
         add_warning(f, "the log evidence has a standard error of %.2g, not the %.2g of --evidence-se: %s", se, wanted,
-                    wv_verdict_lacks_components(f) ? "raise --components"
-                                                   : "this posterior is too far from a mixture of Gaussians for it");
+                    wv_verdict_lacks_components(f)
+                        ? "raise --components"
+                        : "this posterior is too different from a mixture of Gaussians for more precision");
 }
 
 /* What a user should know besides the verdict; each with what to do about it. */
@@ -135,10 +135,10 @@ static void warnings(wvgd_fit *f)
                     "function, or --power",
                     f->trace.last.distortion.value);
     if (isnan(f->outcome.bound.value))
-        add_warning(f, "a limit struck while the cells were worked out: particles and components may be rough, and "
-                       "there is no bound; resume it");
+        add_warning(f, "a limit was reached while the cells were made: particles and components may be rough, and "
+                       "there is no bound; resume the run");
     if (f->count.evaluations > f->size.evaluations)
-        add_warning(f, "%zu evaluations are more than --max-evaluations, because final draws need at least as many",
+        add_warning(f, "the fit took %zu evaluations, more than --max-evaluations, because the final draws need them",
                     f->count.evaluations);
     if (f->count.bad_points && !wv_verdict_has_bad_points(f))
         add_warning(
@@ -147,8 +147,8 @@ static void warnings(wvgd_fit *f)
             f->count.bad_points, f->count.evaluations);
     if (f->explore.refused)
         add_warning(f,
-                    "%zu components were refused, because they were narrower than what a double resolves where they "
-                    "stood: check the density for spikes there, or shift the parameters",
+                    "%zu components were refused, because they were narrower than a double resolves at their location: "
+                    "check the density for spikes there, or shift the parameters",
                     f->explore.refused);
     if (wv_policy.results_zero_points * (double)f->count.zero_points > (double)f->count.evaluations)
         add_warning(f, "%zu of %zu points had density zero: a bounded parameter may need a transformation",
@@ -177,7 +177,7 @@ static bool without_limit(wvgd_fit *f, size_t j)
     for (size_t i = 0; i < D; i++)
         widest = fmax(widest, f->views.sd[j * D + i] / sd[i]);
     wv_arena_release(f->arena, mark);
-    return f->N > 1 && widest * widest * wv_policy.update_flattest > wv_policy.results_limit;
+    return f->N > 1 && !f->bent.cells && widest * widest * wv_policy.update_flattest > wv_policy.results_limit;
 }
 
 /* log(beta_j p(x)) - ELBO_j of every cell. */
@@ -236,6 +236,28 @@ static void give_cells(const wvgd_fit *f, wvgd_results *r)
     r->cell_cov = f->views.cell_cov;
 }
 
+static void give_finish(const wvgd_fit *f, wvgd_results *r)
+{
+    static const char *const names[] = {"none", "too_expensive", "settled", "unsettled"};
+    const wv_finished *s = &f->finish.now;
+    double T = (double)s->trajectory, tried = (double)s->tried;
+    bool known = s->result >= WV_FINISH_SETTLED && s->trajectory;
+    r->finish = names[s->result <= WV_FINISH_UNSETTLED ? s->result : 0];
+    r->finish_chains = known ? WV_CHAINS : 0;
+    r->finish_trajectories = s->trajectory;
+    r->finish_states = f->closing.draws.states;
+    r->finish_rungs = s->rung;
+    r->finish_evaluations = s->evaluations;
+    r->finish_acceptance = known ? s->acceptance / T : NAN;
+    r->finish_jumps = known && tried > 0 ? (double)s->accepted / tried : NAN;
+    r->finish_mean_se = known ? s->mean_se : NAN;
+    r->finish_sd_se = known ? s->sd_se : NAN;
+    r->finish_rhat = known ? s->rhat : NAN;
+    r->finish_drift = known ? s->drift : NAN;
+    r->finish_tau = known ? s->tau : NAN;
+    r->finish_missing = known ? s->missing : NAN;
+}
+
 void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
 {
     if (r && !fit)
@@ -255,6 +277,7 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
                         .stop = done ? f->stop : WVGD_RUNNING,
                         .iterations = f->count.iteration,
                         .evaluations = f->count.evaluations,
+                        .widened = f->count.widened,
                         .bad_points = f->count.bad_points,
                         .zero_points = f->count.zero_points,
                         .seconds = f->count.seconds,
@@ -286,9 +309,17 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
                         .sd_se = f->posterior.sd_se,
                         .tail_k = f->posterior.tail_k,
                         .tail_k_limit = wv_policy.results_khat_limit,
+                        .walks = f->certificate.now.walks,
+                        .walks_outside = f->certificate.now.outside,
+                        .walks_evaluations = f->certificate.now.evaluations,
+                        .bent = f->bent.cells,
+                        .bend_arguments = f->bent.kept ? f->bend.r : 0,
+                        .bend_maps = f->bend.tried,
+                        .bend_evaluations = f->bend.points,
                         .warnings = f->messages.warnings,
                         .warning = f->messages.warning};
     give_cells(f, r);
+    give_finish(f, r);
 }
 
 wvgd_status wvgd_component_cov(const wvgd_fit *f, size_t j, double *cov, wvgd_error *error)

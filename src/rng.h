@@ -19,7 +19,11 @@ typedef enum {
     WV_RNG_SETTLE,
     WV_RNG_TAIL,
     WV_RNG_SAMPLE,
-    WV_RNG_RESAMPLE
+    WV_RNG_RESAMPLE,
+    WV_RNG_BEND,
+    WV_RNG_CERTIFY,
+    WV_RNG_FINISH,
+    WV_RNG_JUMP
 } wv_rng_use;
 
 typedef struct {

@@ -13,7 +13,7 @@ typedef struct {
 } header;
 
 static const char magic[8] = "wvgdfit";
-enum { VERSION = 21 };
+enum { VERSION = 28 };
 
 static uint64_t hash(uint64_t h, const void *data, size_t size)
 {
@@ -74,12 +74,13 @@ static bool staged_stage(size_t stage)
 /* Whether the fit can be in this stage. */
 static bool possible(const wvgd_fit *f, const course *c)
 {
-    if (c->stage > WV_DONE || c->stop > WVGD_MAX_EVALUATIONS || c->pending > WVGD_MAX_EVALUATIONS)
+    if (c->stage > WV_DONE || c->stop > WVGD_FINISHED || c->pending > WVGD_FINISHED)
         return false;
     switch (c->stage) {
     case WV_EXPLORE: return f->exploring;
     case WV_DONE: return true;
     case WV_PILOT: return f->pilot.wanted && !f->staged;
+    case WV_BEND: return f->bend.D > 0;
     case WV_REFINE: return f->staged && f->refine.room > 0;
     default: return staged_stage(c->stage) == f->staged;
     }
@@ -109,6 +110,8 @@ static bool archive_parts(wvgd_fit *f, wv_archive *a, const course *c)
     wv_closing_rule closing = rule_of(f, c->stage);
     wv_draws_rule recent = {.left_out = !exploring && !staged, .most = f->recent.shape.room},
                   gathered = {.left_out = closing.draws.cells, .most = f->gathered.shape.room};
+    if (!wv_differences_archive(&f->differences, a))
+        return false;
     wv_outcome_archive(&f->outcome, a);
     wv_tally_archive(&f->tally, a);
     wv_mixture_fit_archive(&f->fitting, a);
@@ -119,11 +122,14 @@ static bool archive_parts(wvgd_fit *f, wv_archive *a, const course *c)
     return wv_trace_archive(&f->trace, a, c->count.iteration, &rows) && wv_partition_archive(&f->cells, a) &&
            wv_joint_archive(&f->joint, a, rows) && wv_modes_archive(&f->modes, a) &&
            wv_explore_archive(&f->explore, a, exploring) && wv_images_archive(&f->images, a, exploring) &&
-           wv_growth_archive(&f->growth, a) && wv_mixture_archive(&f->mix, a, staged) &&
+           wv_growth_archive(&f->growth, a) && wv_bend_archive(&f->bend, a) && wv_bend_pool_archive(&f->pool, a) &&
+           wv_bent_archive(&f->bent, a) && wv_mixture_archive(&f->mix, a, staged) &&
            wv_mixture_archive(&f->mix_best, a, 0) && wv_mixture_archive(&f->mix_tried, a, 0) &&
            wv_draws_archive(&f->recent, a, recent) && wv_draws_archive(&f->gathered, a, gathered) &&
            wv_tail_probe_archive(&f->probe, a, c->stage == WV_PROBE, f->mix.room) &&
-           wv_closing_archive(&f->closing, a, closing);
+           wv_chains_archive(&f->chains, a, c->stage == WV_CERTIFY || c->stage == WV_FINISH) &&
+           wv_certificate_archive(&f->certificate, a, c->stage == WV_CERTIFY) &&
+           wv_finisher_archive(&f->finish, a, c->stage == WV_FINISH) && wv_closing_archive(&f->closing, a, closing);
 }
 
 static bool archive_all(wvgd_fit *f, wv_archive *a)

@@ -16,29 +16,8 @@ void wv_trace_free(wv_trace *t)
     free(t->beta);
 }
 
-bool wv_trace_archive(wv_trace *t, wv_archive *a, size_t most, size_t *rows)
-{
-    size_t n = t->rows, each = sizeof *t->row + t->N * sizeof *t->beta;
-    wv_last last = t->last;
-    wv_archive_values(a, &last, sizeof last);
-    wv_archive_values(a, &n, sizeof n);
-    *rows = n;
-    if (n > most || (a->mode == WV_CHECKING && n > a->size / each))
-        return wv_archive_refuse(a);
-    if (a->mode == WV_CHECKING && !wv_trace_reserve(t, n)) {
-        a->memory = true;
-        return wv_archive_refuse(a);
-    }
-    if (wv_archive_reading(a)) {
-        t->last = last;
-        t->rows = n;
-    }
-    wv_archive_bytes(a, t->row, n * sizeof *t->row);
-    wv_archive_array(a, t->beta, n * t->N);
-    return true;
-}
-
-bool wv_trace_reserve(wv_trace *t, size_t wanted)
+/* Room for so many rows; false without memory. */
+static bool reserve(wv_trace *t, size_t wanted)
 {
     size_t room = t->room ? t->room : 256;
     if (wanted <= t->room)
@@ -54,6 +33,28 @@ bool wv_trace_reserve(wv_trace *t, size_t wanted)
     if (!rows || !beta)
         return false;
     t->room = room;
+    return true;
+}
+
+bool wv_trace_archive(wv_trace *t, wv_archive *a, size_t most, size_t *rows)
+{
+    size_t n = t->rows, each = sizeof *t->row + t->N * sizeof *t->beta;
+    wv_last last = t->last;
+    wv_archive_values(a, &last, sizeof last);
+    wv_archive_values(a, &n, sizeof n);
+    *rows = n;
+    if (n > most || (a->mode == WV_CHECKING && n > a->size / each))
+        return wv_archive_refuse(a);
+    if (a->mode == WV_CHECKING && !reserve(t, n)) {
+        a->memory = true;
+        return wv_archive_refuse(a);
+    }
+    if (wv_archive_reading(a)) {
+        t->last = last;
+        t->rows = n;
+    }
+    wv_archive_bytes(a, t->row, n * sizeof *t->row);
+    wv_archive_array(a, t->beta, n * t->N);
     return true;
 }
 
@@ -86,7 +87,7 @@ wvgd_status wv_trace_append(wv_trace *t, size_t iteration, size_t evaluations, d
                             wvgd_error *error)
 {
     const wv_last *l = &t->last;
-    if (!wv_trace_reserve(t, t->rows + 1))
+    if (!reserve(t, t->rows + 1))
         return wv_fail(error, WVGD_E_MEMORY, "no memory for the trace of iteration %zu", iteration);
     t->row[t->rows] = (wvgd_trace_row){iteration,   evaluations,         seconds, l->pelbo.value,
                                        l->pelbo.se, l->distortion.value, l->ess,  l->step};

@@ -24,9 +24,6 @@ void wv_trace_free(wv_trace *t);
 /* Of `most` rows at most; *rows: those of the archive. */
 bool wv_trace_archive(wv_trace *t, wv_archive *a, size_t most, size_t *rows);
 
-/* Room for so many rows; false without memory. */
-bool wv_trace_reserve(wv_trace *t, size_t wanted);
-
 /* The last batch. */
 void wv_trace_set_pelbo(wv_trace *t, wvgd_estimate pelbo);
 void wv_trace_set_distortion(wv_trace *t, wvgd_estimate distortion);

@@ -77,16 +77,19 @@ static void about_convergence(wvgd_fit *f)
 {
     bool limited = f->stop == WVGD_TIME_UP || f->stop == WVGD_STOPPED || f->stop == WVGD_MAX_EVALUATIONS;
     if (limited && f->quantized)
-        say(f, "a limit stopped the fit that made the draws before it had converged: resume it and divide it again");
+        say(f,
+            "a limit stopped the fit that made the draws before it had converged: resume it and make the cells again");
     else if (f->stop == WVGD_TIME_UP || f->stop == WVGD_STOPPED)
         say(f, "the fit was stopped before it had converged: resume it%s",
             f->stop == WVGD_TIME_UP ? " with a higher --max-seconds" : "");
     else if (f->stop == WVGD_MAX_EVALUATIONS)
         say(f, "the fit has not converged within %zu evaluations: raise --max-evaluations", f->size.evaluations);
-    else if (f->stop != WVGD_CONVERGED && (!f->staged || f->count.iteration >= f->opt.max_iter))
+    else if (!wv_fit_converged(f) && (!f->staged || f->count.iteration >= f->opt.max_iter))
         say(f, "the fit has not converged within %zu iteration%s: raise --max-iter", f->opt.max_iter,
             f->opt.max_iter == 1 ? "" : "s");
-    else if (f->stop != WVGD_CONVERGED)
+    else if (f->finish.now.result == WV_FINISH_UNSETTLED)
+        return; /* about_finish says it */
+    else if (!wv_fit_converged(f))
         say(f, "the fit has not converged with the largest number of draws allowed: %s", remedy(f));
 }
 
@@ -96,6 +99,12 @@ static bool contradicted(const wvgd_fit *f)
     return f->outcome.evidence.se > wv_policy.verdict_evidence_se &&
            wv_evidence_contradicted(f->outcome.evidence, f->outcome.bound, f->outcome.bound_beta,
                                     wv_policy.bound_most_errors);
+}
+
+/* A standard error of the log evidence beyond which it is not relied on: means and sds of chains do not rest on it. */
+static double evidence_limit(const wvgd_fit *f)
+{
+    return f->finish.now.result == WV_FINISH_SETTLED ? wv_policy.finish_evidence_se : wv_policy.verdict_evidence_se;
 }
 
 static void about_weights(wvgd_fit *f)
@@ -108,15 +117,44 @@ static void about_weights(wvgd_fit *f)
             f->outcome.ess);
     if (contradicted(f))
         say(f,
-            "the bound %.6g lies above the log evidence, whose draws have missed a part of the posterior, so that its "
-            "standard error is %.2g: %s",
+            "the bound %.6g lies above the log evidence, so the draws have missed a part of the posterior "
+            "(hence the standard error %.2g): %s",
             f->outcome.bound.value, f->outcome.evidence.se, remedy(f));
-    else if (!(f->outcome.evidence.se < wv_policy.verdict_evidence_se))
+    else if (!(f->outcome.evidence.se < evidence_limit(f)))
         say(f, "the standard error of the log evidence is %.3g, not below %g, because the weights are uneven: %s",
-            f->outcome.evidence.se, wv_policy.verdict_evidence_se, remedy(f));
+            f->outcome.evidence.se, evidence_limit(f), remedy(f));
     if (f->outcome.pareto_k > limit)
         say(f, "Pareto k-hat %.2f is above %.2f, so the draws do not cover the tails: %s", f->outcome.pareto_k, limit,
             remedy(f));
+}
+
+/* Chains have found mass that the draws do not represent. */
+static void about_certificate(wvgd_fit *f)
+{
+    const wv_certified *c = &f->certificate.now;
+    if (c->result == WV_CERTIFICATE_FAILED && !wv_finisher_has_states(f))
+        say(f,
+            "%zu of %zu walks found a density of more than %.0f times what the draws say, so a part of the posterior "
+            "is missing: %s",
+            c->outside, c->walks, exp(wv_policy.certificate_outside), remedy(f));
+}
+
+/* Chains that would complete the fit are too expensive, or do not agree with each other. */
+static void about_finish(wvgd_fit *f)
+{
+    const wv_finished *s = &f->finish.now;
+    const double largest_shown = 1e9; /* where there is no variance */
+    if (s->result == WV_FINISH_TOO_EXPENSIVE)
+        say(f, "Hamiltonian chains could complete the fit with about %zu evaluations in total: raise --max-evaluations",
+            s->needed);
+    if (s->result == WV_FINISH_UNSETTLED)
+        say(f,
+            "the fit has not converged: after %zu trajectories the chains that complete it have errors of %.2g sds in "
+            "means and %.2g in log sds (limits %g and %g): %s",
+            s->trajectory, fmin(s->mean_se, largest_shown), fmin(s->sd_se, largest_shown), wv_policy.finish_mean_se,
+            wv_policy.finish_sd_se,
+            s->trajectory < WV_FINISH_TRAJECTORIES ? "raise --max-evaluations"
+                                                   : "transform the parameters to be closer to Gaussian");
 }
 
 /* Variance of a weight if its ELBO has the error se: weights are the softmax of the ELBOs, and `all` is the sum of
@@ -205,15 +243,14 @@ static void about_ensemble(wvgd_fit *f)
     if (apart > wv_policy.verdict_ensemble)
         say(f,
             "weights of the ensemble and masses of its cells differ by %.2g in total, beyond their errors, because "
-            "some "
-            "components are worse than others: %s",
+            "some components are worse than others: %s",
             apart, ensemble_remedy(f));
     if (f->staged && g.worst < f->N)
         say(f, "the component of cell %zu could gain %.2g +- %.1g nats more within its family: %s", g.worst + 1,
             f->cells.gain[g.worst], f->cells.gain_se[g.worst], ensemble_remedy(f));
     if (g.unknown > wv_policy.verdict_ensemble)
         say(f,
-            "too few effective draws see the components of cells with %.2g of the mass to tell how good they are: use "
+            "cells with %.2g of the mass have too few effective draws to tell how good their components are: use "
             "fewer --particles, or take draws of the posterior instead of the ensemble",
             g.unknown);
 }
@@ -257,7 +294,7 @@ static void about_starts(wvgd_fit *f)
     else if (f->explore.starts && wv_explore_doubtful(f))
         say(f,
             "%zu of %zu starts at the scale of %s led to modes with noticeable mass, the others to many lower tops, so "
-            "higher ones may have been missed: set --starts to %zu",
+            "other modes may have been missed: set --starts to %zu",
             f->modes.wide_hits, f->explore.wide, scale_of_starts(f), enough_starts(f));
 }
 
@@ -266,16 +303,19 @@ static void about_modes(wvgd_fit *f)
     if (f->outcome.uncovered > wv_policy.verdict_uncovered)
         say(f, "the draws do not cover a mode that the search had found: try another --seed%s",
             wv_verdict_lacks_components(f) ? ", or raise --components" : "");
+    if (wv_finisher_has_states(f) && f->finish.now.groups < f->modes.relevant)
+        return; /* chains walk from one to the other: they are no modes that starts could count */
     about_starts(f);
     if (f->explore.starts && f->modes.relevant == f->modes.room)
         say(f,
-            "there are %zu modes of weight, as many as the search keeps, so others may have been missed: fix what "
-            "makes "
-            "so many alike, such as labels or periods, in the model",
+            "there are %zu modes with noticeable mass, the most that the search keeps, so others may have been missed: "
+            "remove symmetries from the model, such as interchangeable labels or periods",
             f->modes.relevant);
     if (!f->explore.starts)
         say(f, "there was no search for modes, so a mode far from all particles would go unnoticed: %s",
-            f->model.has_gradient ? "use --init explore" : "it needs gradients, which the model does not have");
+            f->model.has_gradient      ? "use --init explore"
+            : f->D <= WVGD_DIFFERENCES ? "use --solver staged and --estimator natural, which take differences"
+                                       : "it needs gradients, which the model does not have");
 }
 
 /* The first parameter whose sd is so small beside its mean that a double hardly resolves it; D: none. */
@@ -308,15 +348,18 @@ static void about_numbers(wvgd_fit *f)
             i + 1, sqrt(f->posterior.var[i]), f->posterior.mean[i]);
     if (f->outcome.noise > wv_policy.verdict_noise)
         say(f,
-            "the density is noisy: the same points had log densities that differ, by %.2g (sd) from their mean: "
-            "evidence "
-            "and sds are biased; fix the random numbers of the model, or average over more of them",
+            "the density is noisy: log densities at the same point differ (sd %.2g), so evidence and sds are biased; "
+            "fix the random numbers of the model, or average over more of them",
             f->outcome.noise);
+    if (f->outcome.roughness > wv_policy.differences_rough && !(f->outcome.noise > wv_policy.verdict_noise))
+        say(f,
+            "the density is not smooth: log densities at neighbouring points scatter (sd %.2g), so gradients from "
+            "differences are inaccurate, and evidence and sds are biased; make the model smoother or more accurate",
+            f->outcome.roughness);
     if (f->outcome.wrong_slopes && !(f->outcome.noise > wv_policy.verdict_noise))
         say(f,
-            "the gradient is wrong: near %zu points that were checked the log density does not change as it says; "
-            "means "
-            "and sds rely on it; --check-gradient shows where they differ",
+            "the gradient is wrong: near %zu checked points it does not match the changes of the log density; means "
+            "and sds depend on it; --check-gradient shows where",
             f->outcome.wrong_slopes);
     if (rounding(f) > wv_policy.verdict_resolution)
         say(f,
@@ -353,13 +396,27 @@ static void about_tails(wvgd_fit *f)
 
 static void in_favour(wvgd_fit *f)
 {
+    const wv_finished *s = &f->finish.now;
+    if (s->result == WV_FINISH_SETTLED)
+        say(f,
+            "%s%d Hamiltonian chains completed the fit: between-chain errors are at most %.2g sds in means and %.2g in "
+            "log sds, split R-hat %.3f",
+            f->opt.finish == WVGD_FINISH_ALWAYS ? "" : "importance sampling was not enough, so ", WV_CHAINS, s->mean_se,
+            s->sd_se, s->rhat);
     say(f, "converged, and the log evidence has a standard error of %.2g (below %g)", f->outcome.evidence.se,
-        wv_policy.verdict_evidence_se);
+        evidence_limit(f));
     say(f,
         "%zu starts led to %zu mode%s; if modes attract starts about equally, %.2g modes have been missed (estimated "
         "from the %zu starts at the scale of %s)",
         f->explore.starts, f->modes.relevant, f->modes.relevant > 1 ? "s" : "", wv_verdict_unseen(f), f->explore.wide,
         scale_of_starts(f));
+    if (f->outcome.roughness > 0)
+        say(f,
+            "gradients are finite differences of log densities, which are smooth to %.2g nats; steps are chosen "
+            "accordingly",
+            f->outcome.roughness);
+    if (f->certificate.now.result == WV_CERTIFICATE_PASSED)
+        say(f, "%zu walks from the final draws found no mass outside the approximation", f->certificate.now.walks);
     say(f, "this search cannot find modes that are very narrow or that no gradient leads to");
     say(f, "all this concerns the computation, not whether the model fits the data");
 }
@@ -370,11 +427,13 @@ void wv_verdict(wvgd_fit *f)
     f->messages.reliable = false;
     if (f->stage != WV_DONE)
         return;
+    about_numbers(f); /* causes before their consequences */
     about_convergence(f);
     about_weights(f);
+    about_certificate(f);
+    about_finish(f);
     about_ensemble(f);
     about_modes(f);
-    about_numbers(f);
     f->messages.reliable = f->messages.reasons == 0;
     if (f->messages.reliable)
         in_favour(f);

@@ -203,18 +203,43 @@ static double exceedance_shape(size_t m, const double *x, double all, double *sc
     return k > wv_policy.khat_even && above < wv_policy.khat_even_share * all ? NAN : k;
 }
 
+/* x[m] <- the exceedances of the m largest weights. */
+static void exceed(size_t n, const double *log_w, const uint32_t *order, size_t m, double *x)
+{
+    double top = log_w[order[n - 1]], cut = log_w[order[n - m - 1]];
+    for (size_t i = 0; i < m; i++)
+        x[i] = exp(log_w[order[n - m + i]] - top) - exp(cut - top);
+}
+
+/* k-hat of the *m largest weights; order: [n], x: [*m] scratch. A Pareto tail has the same shape above any higher
+ * threshold. Where that of the upper half is lower by far, the tail begins higher up: below it are weights that are all
+ * alike, with exceedances that are next to nothing. *m becomes as many as are left. */
+static double stable_shape(size_t n, const double *log_w, const uint32_t *order, double all, size_t *m, double *x,
+                           double *scale)
+{
+    exceed(n, log_w, order, *m, x);
+    double k = exceedance_shape(*m, x, all, scale), above;
+    for (; *m / 2 >= (size_t)wv_policy.khat_tail_least; k = above, *m /= 2) {
+        double spread;
+        exceed(n, log_w, order, *m / 2, x);
+        above = exceedance_shape(*m / 2, x, all, &spread);
+        if (!(k - above > wv_policy.khat_tail_errors * (1 + k) / sqrt((double)*m)))
+            break;
+        *scale = spread;
+    }
+    return k;
+}
+
 /* k-hat of the m largest weights; order: [n], x: [m] scratch. */
 static double pareto_tail(size_t n, const double *log_w, size_t m, double *smoothed, uint32_t *order, double *x)
 {
     sort_by(n, order, log_w, m + 1);
-    double top = log_w[order[n - 1]], cut = log_w[order[n - m - 1]], scale = NAN, all = 0;
-    if (!(cut > -INFINITY) || !isfinite(top))
+    double top = log_w[order[n - 1]], scale = NAN, all = 0;
+    if (!(log_w[order[n - m - 1]] > -INFINITY) || !isfinite(top))
         return NAN;
-    for (size_t i = 0; i < m; i++)
-        x[i] = exp(log_w[order[n - m + i]] - top) - exp(cut - top);
     for (size_t i = 0; i < n; i++)
         all += exp(log_w[i] - top);
-    double k = exceedance_shape(m, x, all, &scale);
+    double k = stable_shape(n, log_w, order, all, &m, x, &scale), cut = log_w[order[n - m - 1]];
     if (smoothed && isfinite(k))
         for (size_t i = 0; i < m; i++) {
             double p = ((double)i + 0.5) / (double)m;

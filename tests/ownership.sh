@@ -28,7 +28,16 @@ wv_path staged/explore staged/ascent
 wv_mixture_fitting staged/mixture_fit
 wv_growth staged/staged
 wv_tail_probe staged/tail_probe
+wv_bent staged/bent
+wv_bend coordinates/bend
+wv_bend_pool coordinates/bend_fit
 wv_staged_closing staged/staged_closing
+wv_certificate staged/certificate
+wv_certified staged/certificate
+wv_chains staged/chains
+wv_chains_now staged/chains
+wv_finisher staged/finisher
+wv_finished staged/finisher
 wv_cell_survey staged/cell_component
 wv_halfspaces halfspaces
 wv_cell_refine staged/cell_refine
@@ -43,6 +52,7 @@ wv_counts fit state quantize staged/ joint/
 wv_tally tally
 wv_last trace
 wv_outcome outcome
+wv_differences coordinates/differences
 wv_batch batch draws fit state staged/ joint/
 wv_proposals batch staged/ joint/
 END

@@ -19,28 +19,6 @@
 
 enum { MAX_D = 12 };
 
-static void fill_root(wvgd_family family, size_t D, test_random *r, double *root)
-{
-    for (size_t i = 0; i < D; i++)
-        for (size_t k = 0; k < D; k++) {
-            double v = k == i ? 0.6 + test_random_uniform(r) : k < i ? 0.6 * test_random_uniform(r) - 0.3 : 0;
-            if (family == WVGD_FULL)
-                root[i * D + k] = v;
-            if (family == WVGD_DIAG && k == i)
-                root[i] = v;
-        }
-}
-
-/* out[D] = root e */
-static void colour(wvgd_family family, size_t D, const double *root, const double *e, double *out)
-{
-    for (size_t i = 0; i < D; i++) {
-        out[i] = family == WVGD_DIAG ? root[i] * e[i] : 0;
-        for (size_t k = 0; family == WVGD_FULL && k <= i; k++)
-            out[i] += root[i * D + k] * e[k];
-    }
-}
-
 /* The particle nearest to x, by |L^-1 (x - z)|^2, with L the metric's root or I, or by sum |x - z|, one by one. */
 static size_t nearest(const wvgd_options *o, const wvgd_results *r, const double *x)
 {
@@ -99,9 +77,9 @@ static void masses(void **state)
         wvgd_options o = staged_options(N, 1 + c);
         wvgd_model model;
         wvgd_results r;
-        fill_root(WVGD_FULL, D, &random, root);
+        test_random_root(WVGD_FULL, D, &random, root);
         square(D, root, metric);
-        fill_root(WVGD_FULL, D, &random, root);
+        test_random_root(WVGD_FULL, D, &random, root);
         for (size_t i = 0; i < D * D; i++)
             root[i] *= i % (D + 1) ? (cases[c].family == WVGD_FULL) : cases[c].line && i ? 0.05 : 1;
         square(D, root, cov);
@@ -118,7 +96,7 @@ static void masses(void **state)
             double n = 0;
             for (size_t i = 0; i < DRAWS / N; i++) {
                 test_random_normals(&random, D, e);
-                colour(cases[c].family, D, roots + j * size, e, x);
+                test_random_colour(cases[c].family, D, roots + j * size, e, x);
                 for (size_t k = 0; k < D; k++)
                     x[k] += r.mu[j * D + k];
                 n += nearest(&o, &r, x) == j;

@@ -529,6 +529,53 @@ static void particles_form_a_simplex(void **state)
     assert_true(mass < 5 && exact < 4 && uneven < 0.4);
 }
 
+/* ---- several modes ----------------------------------------------------------------------------------------------- */
+/* Two modes twenty sds apart, and four coordinates with a long tail on one side: log-gamma, y - exp(y). */
+static double far_modes(void *self, const double *z, double *grad)
+{
+    double a = -0.5 * (z[0] - 10) * (z[0] - 10), b = -0.5 * (z[0] + 10) * (z[0] + 10), top = fmax(a, b),
+           sum = top + log1p(exp(-fabs(a - b)));
+    (void)self;
+    if (grad)
+        grad[0] = (exp(a - top) * (10 - z[0]) - exp(b - top) * (10 + z[0])) / (exp(a - top) + exp(b - top));
+    for (size_t i = 1; i < 5; i++) {
+        sum += z[i] - exp(z[i]);
+        if (grad)
+            grad[i] = 1 - exp(z[i]);
+    }
+    return sum;
+}
+
+/* No cell holds parts of both. In units of the posterior the modes are as wide apart as the tail is long, and 7 to 10 %
+ * of the mass lay in cells of the other mode. */
+static void cells_keep_modes_apart(void **state)
+{
+    (void)state;
+    enum { N = 8 };
+    wvgd_model model;
+    assert_int_equal(wvgd_model_pointwise(&model, 5, far_modes, NULL, true), 0);
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        wvgd_results r;
+        wvgd_error error;
+        wvgd_options o = options_of(N, WVGD_FULL, seed);
+        wvgd_fit *fit = fitted(&model, &o, &r);
+        size_t n;
+        const double *z, *log_p, *log_w;
+        const uint32_t *cell;
+        double side[N][2] = {{0}}, mixed = 0;
+        assert_int_equal(wvgd_draws(fit, &n, &z, &log_p, &log_w, &cell, &error), WVGD_OK);
+        for (size_t i = 0; i < n; i++)
+            side[cell[i]][z[5 * i] > 0] += exp(log_w[i]);
+        for (size_t j = 0; j < N; j++)
+            mixed += fmin(side[j][0], side[j][1]);
+        print_message("far modes, seed %d: %.4f of the mass in cells of the other mode\n", (int)seed, mixed);
+        assert_int_equal(r.modes, 2);
+        assert_true(mixed < 1e-3);
+        wvgd_free(fit);
+    }
+    wvgd_model_close(&model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -543,6 +590,7 @@ int main(void)
         cmocka_unit_test(masses_in_one_dimension),
         cmocka_unit_test(the_better_of_two_minima),
         cmocka_unit_test(particles_form_a_simplex),
+        cmocka_unit_test(cells_keep_modes_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -323,6 +323,25 @@ static void cells_for_an_ensemble_that_is_not_good_enough(void **state)
     assert_int_equal(wv_decide_redraw(700, 3, 3, 4096), 0);
 }
 
+static void chains_of_a_certificate(void **state)
+{
+    (void)state;
+    assert_int_equal(wv_decide_chains(1e-7, 64), 0); /* the mixture is the posterior */
+    assert_int_equal(wv_decide_chains(0.09, 64), 32);
+    assert_int_equal(wv_decide_chains(0.11, 64), 64);
+    assert_int_equal(wv_decide_chains(INFINITY, 64), 64);
+    assert_false(wv_decide_outside(log(31)));
+    assert_true(wv_decide_outside(log(33)));
+    assert_false(wv_decide_more_chains(0, 0));
+    assert_true(wv_decide_more_chains(1, 0)); /* it may be chance */
+    assert_false(wv_decide_more_chains(1, 1));
+    assert_false(wv_decide_more_chains(2, 0));
+    assert_false(wv_decide_refuted(1));
+    assert_true(wv_decide_refuted(2));
+    assert_true(wv_decide_grow_outside(2));
+    assert_false(wv_decide_grow_outside(3));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +362,7 @@ int main(void)
         cmocka_unit_test(use_of_the_trial),
         cmocka_unit_test(places_that_walks_have_found),
         cmocka_unit_test(modes_that_the_proposal_has_lost),
+        cmocka_unit_test(chains_of_a_certificate),
         cmocka_unit_test(cells_for_an_ensemble_that_is_not_good_enough),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,9 +105,9 @@ static int from_file(wvgd_model *model, const char *path, const char *target, ta
 {
     regression_data d;
     failure f;
-    if (read_regression(path, target, NULL, kind, &d, &f))
+    if (read_regression(path, &(table_options){.target = target}, kind, &d, &f))
         return -1;
-    wv_regression data = {rows < d.rows ? rows : d.rows, d.columns, d.X, d.y, d.names, true, true, 1};
+    wv_regression data = {rows < d.rows ? rows : d.rows, d.columns, d.X, d.y, d.names, true, true, 1, NULL, false};
     int status = construct(model, &data);
     free_regression(&d);
     return status;
@@ -144,20 +144,6 @@ static int make_process(wvgd_model *model)
     }
     const wv_gp_prior prior = {{0, 0, 0, -3}, {1, 0.5, 1, 1}};
     return wv_model_gp(model, n, t, y, &prior);
-}
-
-/* sum_i sqrt(1 + (a_i - b_i)^2) - 1. */
-static double smooth_cost(void *self, size_t dim, const double *a, const double *b, double *grad_a)
-{
-    (void)self;
-    double sum = 0;
-    for (size_t i = 0; i < dim; i++) {
-        double d = a[i] - b[i], r = sqrt(1 + d * d);
-        sum += r - 1;
-        if (grad_a)
-            grad_a[i] = d / r;
-    }
-    return sum;
 }
 
 /* ---- the fits ---------------------------------------------------------------------------------------------------- */
@@ -198,8 +184,8 @@ static const row ROWS[] = {
 enum { FITS = sizeof ROWS / sizeof *ROWS };
 
 /* Stages that some fit must come to. */
-static const char *const STAGES[] = {"explore", "fit",   "trial",  "probe",   "close", "refine",
-                                     "bound",   "pilot", "settle", "average", "done"};
+static const char *const STAGES[] = {"explore", "fit",   "trial", "probe",  "close",   "refine",
+                                     "certify", "bound", "pilot", "settle", "average", "done"};
 enum { STAGE_NAMES = sizeof STAGES / sizeof *STAGES };
 static bool seen[STAGE_NAMES];
 
@@ -217,7 +203,7 @@ static void set_options(wvgd_options *o, const char *text)
             give_up(text, error.text);
     }
     if (o->cost == WVGD_CALLBACK)
-        o->cost_function = smooth_cost;
+        o->cost_function = target_smooth_cost;
 }
 
 static const char *stage_of(const wvgd_fit *fit)

@@ -64,28 +64,6 @@ static wv_inside draw_inside(cells *c, size_t j, uint64_t first, size_t n)
     return wv_halfspaces_draw_inside(&c->h, &in, first, n, c->arena);
 }
 
-static void fill_root(wvgd_family family, size_t D, test_random *r, double *root)
-{
-    for (size_t i = 0; i < D; i++)
-        for (size_t k = 0; k < D; k++) {
-            double v = k == i ? 0.6 + test_random_uniform(r) : k < i ? 0.6 * test_random_uniform(r) - 0.3 : 0;
-            if (family == WVGD_FULL)
-                root[i * D + k] = v;
-            if (family == WVGD_DIAG && k == i)
-                root[i] = v;
-        }
-}
-
-/* out[D] = root e */
-static void colour(wvgd_family family, size_t D, const double *root, const double *e, double *out)
-{
-    for (size_t i = 0; i < D; i++) {
-        out[i] = family == WVGD_DIAG ? root[i] * e[i] : 0;
-        for (size_t k = 0; family == WVGD_FULL && k <= i; k++)
-            out[i] += root[i * D + k] * e[k];
-    }
-}
-
 /* The particle nearest to x, by |L^-1 (x - z)|^2, with L the metric's root or I, one by one. */
 static size_t nearest(const cells *c, const double *x)
 {
@@ -166,7 +144,7 @@ static void draws_inside(void **state)
         cells *f = new_cells(D, N, cases[c].family, cases[c].cost);
         double line[MAX_D];
         size = f->family->size(D, 0);
-        fill_root(WVGD_FULL, D, &r, f->metric);
+        test_random_root(WVGD_FULL, D, &r, f->metric);
         for (size_t i = 0; i < D; i++)
             line[i] = test_random_normal(&r);
         for (size_t i = 0; i < N * D; i++) {
@@ -175,7 +153,7 @@ static void draws_inside(void **state)
             f->mu[i] = f->z[i] + 0.3 * test_random_normal(&r);
         }
         for (size_t j = 0; j < N; j++)
-            fill_root(cases[c].family, D, &r, f->root + j * size);
+            test_random_root(cases[c].family, D, &r, f->root + j * size);
         wv_halfspaces_update(&f->h, &f->g, f->arena);
         for (size_t j = 0; j < N; j++) {
             tally got = {.n = BATCHES * WV_FREE}, wanted = {.n = BATCHES * WV_FREE}, alone = {.n = ALONE};
@@ -198,7 +176,7 @@ static void draws_inside(void **state)
             }
             for (size_t i = 0; i < BATCHES * WV_FREE; i++) {
                 test_random_normals(&r, D, e);
-                colour(cases[c].family, D, f->root + j * size, e, x);
+                test_random_colour(cases[c].family, D, f->root + j * size, e, x);
                 for (size_t k = 0; k < D; k++)
                     x[k] += mu[k];
                 add(&wanted, D, mu, nearest(f, x) == j ? x : NULL);
@@ -258,7 +236,7 @@ static void lattice_masses(void **state)
         cells *f = new_cells(D, N, WVGD_FULL, WVGD_MAHALANOBIS);
         for (uint64_t trial = 0; trial < TRIALS; trial++) {
             double h[WV_LATTICE], Q[WV_LATTICE * DIM], truth = 1;
-            fill_root(WVGD_FULL, D, &r, f->metric);
+            test_random_root(WVGD_FULL, D, &r, f->metric);
             for (size_t j = 0; j < N; j++)
                 memcpy(f->root + j * D * D, f->metric, D * D * sizeof(double));
             for (size_t i = 0; i < D; i++)
@@ -284,7 +262,7 @@ static void lattice_masses(void **state)
             test_random_normals(&r, D, e);
             for (size_t i = 0; i < D; i++)
                 e[i] *= 0.3;
-            colour(WVGD_FULL, D, f->metric, e, away);
+            test_random_colour(WVGD_FULL, D, f->metric, e, away);
             for (size_t i = 0; i < D; i++)
                 f->z[i] = f->mu[i] + away[i];
             for (size_t k = 0; k < dims; k++) {
@@ -295,7 +273,7 @@ static void lattice_masses(void **state)
                     h[k] += Q[k * D + i] * e[i];
                     step[i] = 2 * a * Q[k * D + i];
                 }
-                colour(WVGD_FULL, D, f->metric, step, away);
+                test_random_colour(WVGD_FULL, D, f->metric, step, away);
                 for (size_t i = 0; i < D; i++)
                     f->z[(k + 1) * D + i] = f->z[i] + away[i];
                 truth *= below(h[k]);

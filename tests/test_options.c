@@ -12,11 +12,11 @@
 
 #include "wvgd.h"
 
-static const char *const NAMES[] = {"solver",   "particles",       "most-particles", "components", "family",
-                                    "rank",     "cells",           "cost",           "power",      "estimator",
-                                    "sampler",  "draws",           "init",           "starts",     "init-scale",
-                                    "max-iter", "max-evaluations", "max-seconds",    "tol",        "evidence-se",
-                                    "seed",     "threads"};
+static const char *const NAMES[] = {
+    "solver",      "particles", "most-particles", "components", "family",          "rank",        "cells",
+    "cost",        "power",     "estimator",      "sampler",    "draws",           "init",        "bend",
+    "finish",      "starts",    "init-scale",     "max-iter",   "max-evaluations", "max-seconds", "tol",
+    "evidence-se", "seed",      "min-batch",      "threads"};
 enum { OPTIONS = sizeof NAMES / sizeof *NAMES };
 
 static wvgd_options fresh(void)
@@ -102,6 +102,7 @@ static void defaults_are_those_of_the_table(void **state)
     assert_true(o.tol == 0.005);
     assert_true(o.evidence_se == 0.02);
     assert_int_equal(o.seed, 1);
+    assert_int_equal(o.min_batch, 0);
     assert_int_equal(o.threads, 1); /* a library starts no threads unasked */
     assert_null(o.metric);
     assert_null(o.cost_function);
@@ -170,6 +171,8 @@ static void numbers_round_trip(void **state)
                 {"power", "1", "1"},
                 {"power", "8", "8"},
                 {"power", "2.5", "2.5"},
+                {"min-batch", "0", "0"},
+                {"min-batch", "4096", "4096"},
                 {"max-evaluations", "0", "0"},
                 {"max-evaluations", "1e9", "1000000000"},
                 {"max-seconds", "0", "0"},
@@ -293,6 +296,8 @@ static void values_out_of_range_are_refused(void **state)
                 {"init-scale", "0"},
                 {"init-scale", "1e200"},
                 {"init-scale", "1e-200"},
+                {"min-batch", "4097"},
+                {"min-batch", "1.5"},
                 {"max-evaluations", "-1"},
                 {"max-evaluations", "1000000001"},
                 {"max-seconds", "-1e-9"},
@@ -346,7 +351,7 @@ static void ranges_are_as_shown(void **state)
         assert_refused(NAMES[i], beyond);
         ranges++;
     }
-    assert_int_equal(ranges, 14);
+    assert_int_equal(ranges, 15);
 }
 
 /* ---- structs filled by hand -------------------------------------------------------------------------------------- */
@@ -397,6 +402,7 @@ static void bad_structs_are_refused(void **state)
     REFUSE(init_scale, -1, "init-scale", "-1");
     REFUSE(init_scale, INFINITY, "init-scale", "inf");
     REFUSE(max_iter, 0, "max-iter", "0");
+    REFUSE(min_batch, 4097, "min-batch", "4097");
     REFUSE(max_evaluations, 1000000001, "max-evaluations", "1000000001");
     REFUSE(max_seconds, -1, "max-seconds", "-1");
     REFUSE(max_seconds, NAN, "max-seconds", "nan");
@@ -473,7 +479,7 @@ static void bad_models_are_refused(void **state)
                 {1000001, true, NULL, NULL, "1000001"},
                 {SIZE_MAX, true, "family", "diag", "dimensions"},
                 {5000, true, "family", "full", "full"},
-                {3, false, "estimator", "natural", "gradient"},
+                {65, false, "estimator", "natural", "gradient"},
                 {3, false, "estimator", "reparam", "gradient"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         wvgd_options o = fresh();

@@ -113,6 +113,83 @@ static void check_softplus_sums(const wv_pass *pass)
     assert_true(!isnan(s[8 * WIDTH + 3]));
 }
 
+/* What generalised linear models need: 100 rows, of which some share count and weight, 16 columns with a shape or scale
+ * each, against sums in long double. 1e-14 of the sum of absolute terms allows for some roundings in each. */
+static void check_rows(const wv_pass *pass)
+{
+    enum { ROWS = 100, WIDTH = 2 * WV_PASS_WIDTH, SUMS = 5, NEAR = 256, FAR = 2 };
+    static const double far[FAR] = {300, 100000}, far_times[FAR] = {2, 0.5};
+    static double s[4][ROWS * WIDTH], x[ROWS * WIDTH];
+    double y[ROWS], times[ROWS], scale[2 * WIDTH], sum[4][SUMS * WIDTH] = {{0}}, rising[2 * WIDTH], near[NEAR];
+    test_random r = test_random_seed(9);
+    for (size_t k = 0; k < ROWS * WIDTH; k++)
+        x[k] = 2.0 * test_random_normal(&r);
+    for (size_t k = 0; k < ROWS; k++) {
+        y[k] = floor((double)k / 7);
+        times[k] = k < 50 ? 1.0 : 0.5;
+    }
+    for (size_t i = 0; i < WIDTH; i++) {
+        scale[i] = exp((double)i - 3.0); /* up to 1.6e5: both ways of negbinomial */
+        scale[WIDTH + i] = log(scale[i]);
+    }
+    for (int k = 0; k < 4; k++)
+        memcpy(s[k], x, sizeof x);
+    pass->softplus_times(ROWS, WIDTH, times, s[0], sum[0]);
+    pass->exp(ROWS, WIDTH, s[1], sum[1]);
+    pass->negbinomial(ROWS, WIDTH, y, times, scale, s[2], sum[2]);
+    pass->student(ROWS, WIDTH, y, times, scale, s[3], sum[3]);
+    for (size_t k = 0; k < NEAR; k++)
+        near[k] = 1.0 / (double)(1 + k);
+    pass->rising(NEAR, near, FAR, far, far_times, WIDTH, scale, rising);
+    for (size_t i = 0; i < WIDTH; i++) {
+        long double a = 0, b = 0, c[3] = {0, 0, 0}, d[2] = {0, 0}, shape = scale[i], up = 0, size = 0, by_shape = 0;
+        for (size_t k = 0; k < ROWS; k++) {
+            long double v = x[k * WIDTH + i], u = v - scale[WIDTH + i], l = log1pl(expl(u)), t = times[k];
+            long double slope = t * (y[k] + shape) / (1 + expl(-u)), e = y[k] - v, q = e * e * shape;
+            a += t * log1pl(expl(v));
+            b += expl(v);
+            c[0] += t * y[k] * l;
+            c[1] += t * l;
+            c[2] += slope;
+            d[0] += t * log1pl(q);
+            d[1] += t * q / (1 + q);
+            assert_near(s[0][k * WIDTH + i], (double)(t / (1 + expl(-v))), 1e-14);
+            assert_near(s[1][k * WIDTH + i], (double)expl(v), 1e-14 * (double)expl(v));
+            assert_near(s[2][k * WIDTH + i], (double)slope, 1e-13 * (double)slope);
+            assert_near(s[3][k * WIDTH + i], (double)(-t * e * shape / (1 + q)), 1e-13 * (double)fabsl(e * shape));
+        }
+        assert_near(sum[0][i], (double)a, 1e-14 * (double)a);
+        assert_near(sum[1][i], (double)b, 1e-14 * (double)b);
+        assert_near(sum[2][i], (double)c[0], 1e-14 * (1000 + (double)c[0]));
+        /* one logarithm for several rows is exact relative to 1; of large shapes each row has its own */
+        assert_near(sum[2][WIDTH + i], (double)c[1], 1e-14 * (double)c[1] + (shape > 1e5 ? 0 : 1e-14));
+        assert_near(sum[2][2 * WIDTH + i], (double)c[2], 1e-13 * (double)c[2]);
+        assert_near(sum[3][i], (double)d[0], 1e-14 * (1 + (double)d[0]));
+        assert_near(sum[3][WIDTH + i], (double)d[1], 1e-14 * (1 + (double)d[1]));
+        for (size_t k = 0; k < NEAR; k++) {
+            long double term = near[k] * logl(shape + k);
+            up += term;
+            size += fabsl(term);
+            by_shape += near[k] / (shape + k);
+        }
+        for (size_t k = 0; k < FAR; k++) {
+            long double from = shape + NEAR, to = shape + far[k];
+            up += far_times[k] * (lgammal(to) - lgammal(from));
+            size += far_times[k] * (lgammal(to) - lgammal(from));
+            for (size_t j = NEAR; j < (size_t)far[k]; j++)
+                by_shape += far_times[k] / (shape + j);
+        }
+        assert_near(rising[i], (double)up, 1e-14 * (double)size);
+        assert_near(rising[WIDTH + i], (double)by_shape, 1e-13 * (double)by_shape);
+    }
+}
+
+static void rows_are_exact(void **state)
+{
+    (void)state;
+    with_each(check_rows);
+}
+
 static void softplus_is_exact(void **state)
 {
     (void)state;
@@ -324,10 +401,10 @@ static void scratch_is_used_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(best_is_there),         cmocka_unit_test(softplus_is_exact),
-        cmocka_unit_test(tanh_is_exact),         cmocka_unit_test(mixtures_add_up),
-        cmocka_unit_test(covariances_are_exact), cmocka_unit_test(instruction_sets_agree),
-        cmocka_unit_test(scratch_is_used_again),
+        cmocka_unit_test(best_is_there),          cmocka_unit_test(softplus_is_exact),
+        cmocka_unit_test(rows_are_exact),         cmocka_unit_test(tanh_is_exact),
+        cmocka_unit_test(mixtures_add_up),        cmocka_unit_test(covariances_are_exact),
+        cmocka_unit_test(instruction_sets_agree), cmocka_unit_test(scratch_is_used_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

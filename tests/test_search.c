@@ -13,6 +13,7 @@
 
 #include "support/fitted.h"
 #include "support/near.h"
+#include "support/targets.h"
 #include "support/test_random.h"
 #include "wvgd.h"
 
@@ -71,6 +72,67 @@ static void starts_without_hope(void **state)
         assert_near(r.evidence.value, first, 5 * hypot(first_se, r.evidence.se));
         assert_true(r.stop == WVGD_CONVERGED && r.evidence.se < 0.05);
         assert_true(r.pelbo.value < r.evidence.value + 4 * hypot(r.evidence.se, r.pelbo.se));
+        wvgd_free(fit);
+    }
+    wvgd_model_close(&model);
+}
+
+/* ---- a regression in raw units ----------------------------------------------------------------------------------- */
+enum { ROWS = 40, COLUMNS = 5 };
+
+typedef struct {
+    double x[ROWS][COLUMNS], y[ROWS];
+} rows;
+
+/* y of N(x beta, sigma^2); z = (beta, log sigma), beta of N(0, 100^2 sigma^2), log sigma of N(0, 2^2). */
+static double raw_regression(void *self, const double *z, double *grad)
+{
+    const rows *of = self;
+    double v = exp(2 * z[COLUMNS]), by = 0, g[COLUMNS] = {0};
+    for (size_t i = 0; i < ROWS; i++) {
+        double res = of->y[i];
+        for (size_t k = 0; k < COLUMNS; k++)
+            res -= of->x[i][k] * z[k];
+        for (size_t k = 0; k < COLUMNS; k++)
+            g[k] += res * of->x[i][k];
+        by += res * res;
+    }
+    for (size_t k = 0; k < COLUMNS; k++) {
+        by += z[k] * z[k] * 1e-4;
+        g[k] -= z[k] * 1e-4;
+    }
+    for (size_t k = 0; grad && k < COLUMNS; k++)
+        grad[k] = g[k] / v;
+    if (grad)
+        grad[COLUMNS] = by / v - (ROWS + COLUMNS) - z[COLUMNS] / 4;
+    return -by / (2 * v) - (ROWS + COLUMNS) * z[COLUMNS] - z[COLUMNS] * z[COLUMNS] / 8;
+}
+
+/* From coefficients that are far off ascents first find the large sigma that goes with them: on that ridge the density
+ * hardly rises for thousands of sds. It is no top, so there are no others to be afraid of. */
+static void a_ridge_is_no_top(void **state)
+{
+    (void)state;
+    static const double unit[COLUMNS] = {1, 300, 0.01, 1000, 0.1};
+    test_random random = test_random_seed(5);
+    rows of;
+    wvgd_model model;
+    for (size_t i = 0; i < ROWS; i++) {
+        of.y[i] = test_random_normal(&random);
+        for (size_t k = 0; k < COLUMNS; k++) {
+            double x = k ? 2 + test_random_normal(&random) : 1;
+            of.x[i][k] = x * unit[k];
+            of.y[i] += x * (double)(k + 1);
+        }
+    }
+    assert_int_equal(wvgd_model_pointwise(&model, COLUMNS + 1, raw_regression, &of, true), 0);
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        wvgd_results r;
+        wvgd_options o = staged_options(2, seed);
+        wvgd_fit *fit = fitted(&model, &o, &r);
+        assert_true(r.reliable && r.modes == 1);
+        print_message("%zu starts, %zu evaluations\n", r.starts, r.evaluations);
+        assert_true(r.starts < 100);
         wvgd_free(fit);
     }
     wvgd_model_close(&model);
@@ -545,10 +607,38 @@ static void egg_boxes(void **state)
     wvgd_model_close(&model);
 }
 
+/* Sixteen narrow modes at the scale of the user in the middle of eight that lie far outside: later starts were all as
+ * wide as these, so that in half of the fits one in the middle was not found. */
+static void modes_in_the_middle(void **state)
+{
+    (void)state;
+    enum { INNER = 4, OUTER = 8, K = INNER * INNER + OUTER };
+    double weight[K], mean[2 * K], cov[4 * K] = {0};
+    wvgd_model model;
+    for (size_t k = 0; k < K; k++) {
+        double angle = (double)k * 2 * M_PI / OUTER, sd = k < OUTER ? 1 : 0.02;
+        weight[k] = 1.0 / K;
+        mean[2 * k] = k < OUTER ? 30 * cos(angle) : 0.6 * (double)((k - OUTER) / INNER) - 0.9;
+        mean[2 * k + 1] = k < OUTER ? 30 * sin(angle) : 0.6 * (double)((k - OUTER) % INNER) - 0.9;
+        cov[4 * k] = cov[4 * k + 3] = sd * sd;
+    }
+    assert_int_equal(target_mixture(&model, 2, K, weight, mean, cov), 0);
+    for (uint64_t seed = 31; seed <= 40; seed++) {
+        wvgd_results r;
+        wvgd_options o = staged_options(5, seed);
+        wvgd_fit *fit = fitted(&model, &o, &r);
+        assert_int_equal(r.modes, K);
+        assert_near(r.evidence.value, 0, fmax(4 * r.evidence.se, 0.01));
+        wvgd_free(fit);
+    }
+    wvgd_model_close(&model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(starts_without_hope),
+        cmocka_unit_test(a_ridge_is_no_top),
         cmocka_unit_test(needles_are_refused),
         cmocka_unit_test(lines_of_a_spectrum),
         cmocka_unit_test(labels_are_exchanged),
@@ -556,6 +646,7 @@ int main(void)
         cmocka_unit_test(tops_in_heavy_tails),
         cmocka_unit_test(corners),
         cmocka_unit_test(egg_boxes),
+        cmocka_unit_test(modes_in_the_middle),
         cmocka_unit_test(tops_with_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -72,7 +72,7 @@ static int make_regression(wvgd_model *model, int kind)
             sum += X[i * columns + k] = sin((double)((i + 1) * (k + 2)));
         y[i] = kind == 1 ? sum + 0.1 * cos((double)i) : sum + 0.3 * cos(7 * (double)i) > 0;
     }
-    const wv_regression data = {rows, columns, X, y, names, true, true, 1};
+    const wv_regression data = {rows, columns, X, y, names, true, true, 1, NULL, false};
     return kind == 0   ? wv_model_logistic(model, &data)
            : kind == 1 ? wv_model_linear(model, &data)
                        : wv_model_bnn(model, &data, 2, true);
@@ -105,19 +105,6 @@ static int make_process(wvgd_model *model)
     return wv_model_gp(model, n, t, y, &prior);
 }
 
-static double smooth_cost(void *self, size_t dim, const double *a, const double *b, double *grad_a)
-{
-    (void)self;
-    double sum = 0;
-    for (size_t i = 0; i < dim; i++) {
-        double d = a[i] - b[i], r = sqrt(1 + d * d);
-        sum += r - 1;
-        if (grad_a)
-            grad_a[i] = d / r;
-    }
-    return sum;
-}
-
 /* ---- a whole fit ------------------------------------------------------------------------------------------------- */
 static wvgd_options set_options(const char *first, const char *second)
 {
@@ -135,7 +122,7 @@ static wvgd_options set_options(const char *first, const char *second)
         }
     }
     if (o.cost == WVGD_CALLBACK)
-        o.cost_function = smooth_cost;
+        o.cost_function = target_smooth_cost;
     return o;
 }
 

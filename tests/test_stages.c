@@ -16,8 +16,8 @@
 #include "wvgd.h"
 
 static wvgd_model BANANA;
-static const char *const STAGES[] = {"explore", "fit", "trial", "probe", "close", "bound"};
-enum { STAGE_COUNT = 6, D = 2 };
+static const char *const STAGES[] = {"explore", "fit", "trial", "probe", "close", "certify", "bound"};
+enum { STAGE_COUNT = 7, D = 2 };
 
 static int set_up(void **state)
 {

@@ -397,7 +397,8 @@ static void goes_on_from_every_batch(void **state)
     o.evidence_se = 0.02;
     assert_int_equal(target_banana(&bent, 2, 1, 1), 0);
     if (SOLVER == WVGD_STAGED)
-        every_batch(&bent, &o, (const char *const[]){"explore", "fit", "trial", "probe", "close", "bound", NULL});
+        every_batch(&bent, &o,
+                    (const char *const[]){"explore", "fit", "trial", "probe", "close", "certify", "bound", NULL});
     o.max_iter = 30;
     o.family = WVGD_DIAG;
     if (SOLVER == WVGD_JOINT)

@@ -123,7 +123,7 @@ static void changed_objects_are_not_loaded(void **state)
     (void)state;
     char path[PATH_MAX];
     failure f;
-    opened_model opened;
+    opened_model opened = {0};
     in_dir("model.so", path);
     copy_to(path);
     json_t *asked = record_of(path, NULL);

@@ -1,5 +1,6 @@
 /* batch_density.c - deterministic-mixture densities of a batch: log m, log q_j of the point's own component, and
- * log sum_j w_j q_j (method, section 3). */
+ * log sum_j w_j q_j (method, section 3). The mixture of the staged solver (mixture.c) has inverse roots, with which
+ * diagonal components would take several times as long (bench/density). */
 #include "joint/batch_density.h"
 #include "arena.h"
 #include "fit.h"

@@ -83,6 +83,7 @@ static void draw(wvgd_fit *f)
 {
     size_t listed = 0;
     f->b.n = f->N * f->size.M;
+    f->b.extra = f->N * (f->size.M - f->size.M_least);
     for (size_t c = 0, at = 0; c < f->proposals.n; at += f->proposals.draws[c++])
         listed = list(f, listed, at, f->proposals.draws[c], c);
     wv_fit_run_tasks(f, listed, 10 * (double)(f->b.n * f->D), draw_stretch, NULL);

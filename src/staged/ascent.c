@@ -450,6 +450,15 @@ static double station_steps(size_t i)
              : wv_policy.ascent_first_station;
 }
 
+/* Do steps without gain make the end of the path just moved a top? Far below what is known it may as well be a long
+ * ridge that hardly rises, as where a scale has been chosen for coefficients that are far off: there the slope, too,
+ * has to vanish. */
+static bool stalled(const wvgd_fit *f, const wv_path *p)
+{
+    return (double)p->stalls >= wv_policy.ascent_stalls &&
+           (p->slope < wv_policy.ascent_level || !wv_modes_far_below(f, p->log_p));
+}
+
 static void accept_trial(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
 {
     wv_path *p = &f->explore.path[k];
@@ -470,7 +479,7 @@ static void accept_trial(wvgd_fit *f, size_t k, double log_p, const double *x, c
     p->hit = wv_modes_known(f, x, log_p);
     if (p->hit >= 0)
         wv_ascent_end(f, k, true);
-    else if ((double)p->stalls >= wv_policy.ascent_stalls)
+    else if (stalled(f, p))
         settle(f, k);
     else
         aim(f, k);

@@ -6,7 +6,7 @@
 #include "wvgd.h"
 
 enum {
-    WV_PATHS = 8,   /* ascents in one wave */
+    WV_PATHS = 8,   /* ascents in one wave, unless min_batch asks for more */
     WV_PAIRS = 30,  /* curvature pairs that an ascent looks back on, */
     WV_KEPT = 64,   /* and that are kept, for the Gaussians that it leaves behind */
     WV_STATIONS = 8 /* Gaussians that an ascent leaves behind */
@@ -32,6 +32,7 @@ typedef struct {
     size_t feeling, walls;  /* the number of the coordinate along which a wall is felt for, 0: of none; walls felt */
     double log_p, slope;    /* at the last accepted point */
     double slab_elbo;       /* of the slab, by a few draws */
+    double top_elbo;        /* of the Gaussian at the top, likewise */
     double sy[WV_KEPT];     /* products of its curvature pairs */
     double step, low, high; /* of the line search */
 } wv_path;

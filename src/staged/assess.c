@@ -10,8 +10,9 @@
 /* ---- the mixture ------------------------------------------------------------------------------------------------- */
 wv_assessment wv_assess_room(wvgd_fit *f, size_t K, size_t n)
 {
+    size_t kept = wv_draws_kept(f->D, f->mix.room, f->opt.min_batch);
     return (wv_assessment){.mix = &f->mix,
-                           .squares = wv_sources_squares(f->D, K, n, wv_draws_kept(f->D, f->mix.room), f->arena),
+                           .squares = wv_sources_squares(f->D, K, n, kept, f->arena),
                            .log_m = wv_arena_take(f->arena, n),
                            .u = wv_arena_take(f->arena, n)};
 }

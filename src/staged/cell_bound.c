@@ -11,6 +11,7 @@
 #include "memory.h"
 #include "policy.h"
 #include "staged/mixture_fit.h"
+#include "staged/bent_cells.h"
 #include "staged/cell_refine.h"
 #include "staged/cell_draws.h"
 #include "staged/cell_gain.h"
@@ -597,11 +598,21 @@ static size_t close_gaps(wvgd_fit *f, const cell_plan *p)
     return at;
 }
 
+static wvgd_status no_mass(size_t N, wvgd_error *error)
+{
+    return wv_fail(error, WVGD_E_NO_DRAWS,
+                   "none of %zu components has mass in its cell, so there is no bound: is the density proper?", N);
+}
+
 /* Fresh draws of every component of weight that lie in its cell: those that do not are thrown away
  * before they cost anything. */
 wvgd_status wv_cell_bound_ask(wvgd_fit *f, wvgd_error *error)
 {
-    size_t N = f->N, mark = wv_arena_mark(f->arena);
+    size_t N = f->N, mark = wv_arena_mark(f->arena), n;
+    if (f->bent.cells) {
+        wv_bent_cells_ask(f);
+        return f->b.n ? WVGD_OK : no_mass(N, error);
+    }
     wv_cell_draws_update_walls(f);
     memset(f->bound.ess, 0, N * sizeof *f->bound.ess);
     cell_plan p = plan(f);
@@ -609,11 +620,10 @@ wvgd_status wv_cell_bound_ask(wvgd_fit *f, wvgd_error *error)
         if (p.leader[j] == j)
             draw_inside(f, p.leader, j, &p);
     wv_fit_run_tasks(f, N, draw_work(f, 4 * wv_policy.bound_draws_cell * (double)N, f->D), draw_own, &p);
-    size_t n = close_gaps(f, &p);
+    n = close_gaps(f, &p);
     wv_arena_release(f->arena, mark);
     if (!n)
-        return wv_fail(error, WVGD_E_NO_DRAWS,
-                       "none of %zu components has mass in its cell, so there is no bound: is the density proper?", N);
+        return no_mass(N, error);
     f->b.n = n;
     return WVGD_OK;
 }
@@ -882,7 +892,7 @@ typedef struct {
 static wvgd_estimate mixture_part(wvgd_fit *f, const told *t, size_t j, const cell_draws *c, double left)
 {
     /* of the error: draws of the mixture are free, but where evaluations are cheap they take as long */
-    double share = wv_fit_cheap(f) > 0 ? wv_policy.bound_control_cheap : wv_policy.bound_control_dear;
+    double share = wv_fit_cheap(f) > 0 ? wv_policy.bound_control_cheap : wv_policy.bound_control_expensive;
     if (f->bound.ess[j] > 0)
         return (wvgd_estimate){f->bound.part[j], f->bound.log_Z_part[j]};
     if (t->leader[j] == f->N)
@@ -968,7 +978,9 @@ static void estimate(wvgd_fit *f, void *context, size_t j)
     cell_draws c = {first, n, f->b.log_p + first, wv_arena_take(f->arena, n)};
     wvgd_estimate known = {0, 0};
     wv_partition_set_excess(&f->cells, j, (wvgd_estimate){NAN, NAN});
-    if (estimate_line(f, j, &c)) {
+    if (f->bent.cells)
+        wv_bent_cells_estimate(f, j, first, n);
+    if (f->bent.cells || estimate_line(f, j, &c)) {
         wv_arena_release(f->arena, mark);
         return;
     }
@@ -989,7 +1001,8 @@ static void find_gain(wvgd_fit *f, void *context, size_t j)
     const size_t *begin = context, first = begin[j], n = begin[j + 1] - first;
     wvgd_estimate gain = {NAN, NAN}, e = f->outcome.evidence;
     if (f->cells.elbo[j] > -INFINITY)
-        gain = wv_cell_gain(f, j, n, f->b.x + first * f->D, f->b.log_p + first);
+        gain = f->bent.cells ? wv_bent_cells_gain(f, j)
+                             : wv_cell_gain(f, j, n, f->b.x + first * f->D, f->b.log_p + first);
     double loss = fmax(e.value + log(f->cells.beta[j]) - f->cells.elbo[j], 0),
            loss_se = hypot(hypot(e.se, f->cells.elbo_se[j]), f->cells.beta_se[j] / f->cells.beta[j]);
     if (gain.value > loss + wv_policy.verdict_errors * loss_se)
@@ -1091,12 +1104,13 @@ static size_t *first_draws(wvgd_fit *f)
 void wv_cell_bound_tell(wvgd_fit *f)
 {
     size_t N = f->N, mark = wv_arena_mark(f->arena);
-    wv_cell_draws_update_walls(f);
+    if (!f->bent.cells)
+        wv_cell_draws_update_walls(f);
     told t = {first_draws(f), find_leaders(f), {wv_arena_take(f->arena, N), wv_arena_take(f->arena, N)}};
     for (size_t j = 0; j < N; j++)
-        if (t.leader[j] == j && !is_mixture(f, j))
+        if (t.leader[j] == j && !is_mixture(f, j) && !f->bent.cells)
             find_free_parts(f, t.leader, j, wv_policy.bound_control_se * fine_enough(f), &t.parts);
-    if (N > 1 || !estimate_alone(f))
+    if (N > 1 || f->bent.cells || !estimate_alone(f))
         wv_fit_run_tasks(f, N, draw_work(f, wv_policy.bound_mass_look * (double)N, f->D), estimate, &t);
     if (N > 1)
         disbelieve(f);

@@ -30,7 +30,7 @@ typedef struct {
     double *u;                /* [n] normalised weights */
 } made;
 
-/* Sizes of the sets of draws: of those on the way, and of the last; 0: too dear. */
+/* Sizes of the sets of draws: of those on the way, and of the last; 0: too expensive. */
 typedef struct {
     size_t few, many;
 } sizes;
@@ -474,7 +474,7 @@ static sizes affordable(const wvgd_fit *f, bool careful)
            many = fmax(wv_policy.component_last_draws, wv_policy.component_last_draws_dimension * D);
     double points = wv_policy.component_budget / (N * each),
            wanted = (wv_policy.component_sets + wv_policy.component_mixture_starts + 2) * few + many;
-    if (points < wanted / wv_policy.component_too_dear)
+    if (points < wanted / wv_policy.component_too_costly)
         return (sizes){0, 0};
     double scale = fmin(1, points / wanted);
     return (sizes){(size_t)fmax(scale * few, wv_policy.component_set_draws_least),
@@ -555,7 +555,7 @@ static bool use_stored(wvgd_fit *f, const cell *c)
     double parameters = 2 * (double)D +
                         (f->cells.shape.family == wv_family_get(WVGD_DIAG) ? 0 : (double)D * ((double)D - 1) / 2),
            enough = wv_policy.component_stored_draws * parameters;
-    if (!((double)c->n > enough))
+    if (!((double)c->n > enough) || !f->closing.draws.shape.gradients)
         return false;
     size_t mark = wv_arena_mark(f->arena);
     wv_cell_sample s = wv_cell_draws_sample(f, c->j, true);
@@ -611,8 +611,8 @@ static void add_candidate(const wvgd_fit *f, cell *c, double elbo)
         set_candidate(f, c, c->tried.n++, &q, elbo);
 }
 
-/* Drops the candidates that are far from the best by draws of their own; in many dimensions, where judging is dear, all
- * but that. */
+/* Drops the candidates that are far from the best by draws of their own; in many dimensions, where judging is
+ * expensive, all but that. */
 static void drop_candidates(const wvgd_fit *f, cell *c)
 {
     double best = -INFINITY, far = c->careful ? wv_policy.component_judged : 0;
@@ -852,7 +852,8 @@ static void consider(wvgd_fit *f, cell *c, set s, double *best, set *chosen)
     }
 }
 
-/* Of all beginnings, and of the points where they lead, the one with the best ELBO. Returns the set of its draws. */
+/* Of all beginnings, and of the points where they lead, the one with the best ELBO. A step wins half of the variance of
+ * log target - log component at most: where that is next to nothing none is taken. Returns the set of its draws. */
 static set choose(wvgd_fit *f, cell *c)
 {
     double best = -INFINITY, most = 0;
@@ -862,7 +863,7 @@ static set choose(wvgd_fit *f, cell *c)
             continue;
         set s = draw(f, c, 0, c->size.few, any);
         consider(f, c, s, &best, &chosen);
-        if (thorough(f, c) && descend(f, c, &s))
+        if (thorough(f, c) && s.variance > wv_policy.component_alike && descend(f, c, &s))
             consider(f, c, draw(f, c, last_set(), c->size.many, s), &best, &chosen);
     }
     wv_cell_component_recall(f, c->j);
@@ -962,7 +963,6 @@ static void choose_drawn(wvgd_fit *f, cell *c)
     set s = choose(f, c);
     if (worth_care(f, c, s.elbo)) {
         c->careful = true;
-        c->size = affordable(f, true);
         c->tried.n = 0;
         memcpy(c->mass, mass, f->mix.K * sizeof *mass);
         s = choose(f, c);

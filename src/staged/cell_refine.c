@@ -49,7 +49,7 @@ size_t wv_cell_refine_proposals(const wvgd_fit *f)
 
 bool wv_cell_refine_wanted(const wvgd_fit *f)
 {
-    return f->refine.room > 0 && f->stop == WVGD_CONVERGED;
+    return f->refine.room > 0 && wv_fit_converged(f);
 }
 
 static bool diagonal(const wvgd_fit *f)
@@ -350,7 +350,7 @@ static bool ended(const wvgd_fit *f, size_t rounds, double kl)
     double D = (double)f->D, parameters = diagonal(f) ? 2 * D : D * (D + 3) / 2;
     double caution = (double)rounds > wv_policy.refine_early_rounds ? 1 : wv_policy.refine_early_caution;
     return (f->N == 1 && kl < caution * wv_policy.refine_settled_gain * parameters) ||
-           (double)rounds == wv_policy.refine_rounds || f->stop != WVGD_CONVERGED;
+           (double)rounds == wv_policy.refine_rounds || !wv_fit_converged(f);
 }
 
 bool wv_cell_refine_tell(wvgd_fit *f)

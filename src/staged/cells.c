@@ -6,6 +6,7 @@
 #include "gaussian.h"
 #include "posterior.h"
 #include "rng.h"
+#include "staged/bent_cells.h"
 #include "staged/cell_bound.h"
 #include "nearest.h"
 #include "simd/columns.h"
@@ -19,6 +20,7 @@
 #include "staged/cell_refine.h"
 #include "staged/cell_draws.h"
 #include "staged/cell_component.h"
+#include "staged/modes.h"
 #include "cell_line.h"
 #include "weights.h"
 #include <cblas.h>
@@ -499,6 +501,17 @@ static bool all_finite(size_t n, const double *x)
     return true;
 }
 
+/* The metric of several modes is that within them, so that far modes do not hide how narrow they are, and cells do not
+ * hold parts of several. root: that of the posterior. */
+static void look_within_modes(wvgd_fit *f, double *root)
+{
+    size_t mark = wv_arena_mark(f->arena), *mode = wv_arena_take_sizes(f->arena, f->closing.draws.n);
+    wv_modes_assign(f, f->closing.draws.n, f->closing.draws.x, mode);
+    wv_posterior_root_within(&f->posterior, &f->closing, f->modes.relevant, mode, f->cells.shape.metric_family, root,
+                             f->arena);
+    wv_arena_release(f->arena, mark);
+}
+
 static void place_particles(wvgd_fit *f, wv_mixture_control like)
 {
     size_t mark = wv_arena_mark(f->arena);
@@ -509,10 +522,10 @@ static void place_particles(wvgd_fit *f, wv_mixture_control like)
     for (size_t j = 0; j < f->N; j++)
         wv_partition_set_spread(&f->cells, j, spread);
     if (!(f->opt.metric && f->opt.cost == WVGD_MAHALANOBIS)) {
-        if (f->cells.shape.metric_family != f->cells.shape.cell_family)
-            wv_posterior_root(&f->posterior, &f->closing, f->cells.shape.metric_family, metric, f->arena);
-        wv_partition_set_metric(&f->cells,
-                                f->cells.shape.metric_family == f->cells.shape.cell_family ? spread : metric);
+        wv_posterior_root(&f->posterior, &f->closing, f->cells.shape.metric_family, metric, f->arena);
+        if (f->N > 1 && f->modes.relevant > 1)
+            look_within_modes(f, metric);
+        wv_partition_set_metric(&f->cells, metric);
     }
     if (f->N > 1) {
         find_particles(f, like, z);
@@ -679,6 +692,11 @@ static void make(void *context)
     m->have = CELLS;
     if (f->pilot.wanted)
         wv_pilot_take_posterior(f);
+    if (wv_bent_cells_suit(f)) {
+        wv_bent_cells_fit(f);
+        m->have = COMPONENTS;
+        return;
+    }
     wv_cell_component_survey(f);
     wv_fit_run_tasks(f, f->N, wv_policy.cells_component_work * (double)f->N, fit_component, NULL);
     m->have = COMPONENTS;
@@ -698,6 +716,7 @@ static void make_roughly(const making *m)
         wv_partition_set_weight_beta(&f->cells, f->cells.beta);
     }
     if (m->have < COMPONENTS) {
+        wv_bent_set_cells(&f->bent, false);
         wv_partition_fit_spreads(&f->cells, f->closing.draws.n, f->closing.draws.x, f->closing.v, f->closing.draws.cell,
                                  f->arena);
         for (size_t j = 0; j < f->N; j++)
@@ -710,6 +729,7 @@ bool wv_cells_begin(wvgd_fit *f)
 {
     making m = {f, NOTHING};
     wv_partition_begin_rounds(&f->cells);
+    wv_bent_set_cells(&f->bent, false);
     wv_outcome_set_meanfield_gap(&f->outcome, NAN);
     bool whole = wv_fit_try(f, make, &m);
     if (!whole)

@@ -153,6 +153,11 @@ wv_trial_decision wv_decide_after_trial(const wv_growth_facts *g, const wv_trial
     return probe_due(g, t) ? WV_DECIDE_PROBE : WV_DECIDE_CLOSE;
 }
 
+bool wv_decide_bend(double bent, double straight)
+{
+    return bent < wv_policy.bend_better * straight;
+}
+
 /* ---- what walks and modes have shown ----------------------------------------------------------------------------- */
 bool wv_decide_point_matters(double log_w, double below)
 {
@@ -172,6 +177,11 @@ bool wv_decide_mode_matters(bool relevant, double elbo, double log_z)
 bool wv_decide_put_back(double above, size_t recovered, size_t K, size_t room)
 {
     return above > wv_policy.recover_uncovered && (double)recovered < wv_policy.recover_most && K < room;
+}
+
+bool wv_decide_covered(double above)
+{
+    return above <= wv_policy.recover_uncovered;
 }
 
 double wv_decide_put_back_weight(double elbo, double log_z)
@@ -230,4 +240,31 @@ size_t wv_decide_redraw(size_t n, size_t times, size_t more_cells, size_t chunk)
     return turn && (double)times < wv_policy.cells_redraw_times
                ? (size_t)fmin(wv_policy.cells_redraw * (double)n, (double)chunk)
                : 0;
+}
+
+size_t wv_decide_chains(double uneven, size_t most)
+{
+    if (uneven < wv_policy.certificate_exact)
+        return 0;
+    return uneven < wv_policy.certificate_even ? most / 2 : most;
+}
+
+bool wv_decide_outside(double log_w)
+{
+    return log_w > wv_policy.certificate_outside;
+}
+
+bool wv_decide_more_chains(size_t outside, size_t rounds)
+{
+    return outside && !wv_decide_refuted(outside) && (double)rounds < wv_policy.certificate_rounds;
+}
+
+bool wv_decide_refuted(size_t outside)
+{
+    return (double)outside >= wv_policy.certificate_refuted;
+}
+
+bool wv_decide_grow_outside(size_t failures)
+{
+    return (double)failures <= wv_policy.certificate_growth;
 }

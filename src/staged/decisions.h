@@ -78,6 +78,9 @@ typedef struct {
 typedef enum { WV_DECIDE_GROW, WV_DECIDE_PROBE, WV_DECIDE_CLOSE } wv_trial_decision;
 wv_trial_decision wv_decide_after_trial(const wv_growth_facts *g, const wv_trial_facts *t);
 
+/* Whether a bend stays, by the draws that the evidence wants with it and without. */
+bool wv_decide_bend(double bent, double straight);
+
 /* A point that a walk has found, where log p~/(m Z) is log_w, with this share of the posterior where the density is
  * less: is the mass that may be missing there worth a component? */
 bool wv_decide_point_matters(double log_w, double below);
@@ -89,6 +92,7 @@ bool wv_decide_mode_matters(bool relevant, double elbo, double log_z);
 /* A mode whose top stands so far above what the proposal has there (log p~/(m Z)) joins the mixture again, and with
  * which weight. */
 bool wv_decide_put_back(double above, size_t recovered, size_t K, size_t room);
+bool wv_decide_covered(double above); /* it stands no higher than that */
 double wv_decide_put_back_weight(double elbo, double log_z);
 
 /* What a piece of the final batch has shown. */
@@ -127,6 +131,17 @@ size_t wv_decide_more_cells(size_t N, size_t modes, size_t times);
 /* Draws to be added to n where components of cells could gain; times, more_cells: that this was done, and that there
  * have been more cells. 0: none, it is their turn. */
 size_t wv_decide_redraw(size_t n, size_t times, size_t more_cells, size_t chunk);
+
+/* Chains of a certificate, of `most` at most, where log p~ - log mixture varies by this (sd); 0: the mixture is the
+ * posterior to rounding. */
+size_t wv_decide_chains(double uneven, size_t most);
+/* A state of this log p~/(m Z) lies outside the proposal. */
+bool wv_decide_outside(double log_w);
+/* Whether as many chains more are needed where so many have been outside, after so many rounds of them; whether these
+ * show that the fit is wrong; and whether the mixture grows where they were, after so many failures. */
+bool wv_decide_more_chains(size_t outside, size_t rounds);
+bool wv_decide_refuted(size_t outside);
+bool wv_decide_grow_outside(size_t failures);
 
 /* Has the evidence the standard error that was asked for, or one that is small enough? */
 bool wv_decide_converged(double se, double evidence_se);

@@ -32,15 +32,27 @@
 
 static const double half_log_2pi = 0.918938533204672741780;
 
-bool wv_explore_new(wv_explore *e, size_t D, bool dense, bool used)
+size_t wv_explore_paths(size_t D, size_t min_batch)
 {
+    size_t paths = min_batch > WV_PATHS ? min_batch : WV_PATHS, most = (size_t)wv_policy.explore_most_paths;
+    paths = paths < most ? paths : most;
+    while (paths > WV_PATHS && (double)paths * (double)D > wv_policy.memory_paths)
+        paths /= 2;
+    return paths > WV_PATHS ? paths : WV_PATHS;
+}
+
+bool wv_explore_new(wv_explore *e, size_t D, bool dense, size_t paths)
+{
+    bool used = paths > 0;
     size_t each = dense ? WV_STATIONS : 1, padded = wv_columns_round(D), size = dense ? wv_times(D, D) : D;
     memset(e, 0, sizeof *e); /* a literal would take 6 KB of the stack */
     e->D = D;
     e->size = size;
     e->padded = padded;
     e->stations = each;
-    size_t paths = used ? WV_PATHS : 0, left = paths * each;
+    e->paths = paths;
+    e->path = calloc(paths + 1, sizeof *e->path);
+    size_t left = paths * each;
     const wv_slot slots[] = {
         {&e->frame, used ? size : 0},
         {&e->end_x, used ? wv_times(WV_ENDS, D) : 0},
@@ -57,12 +69,13 @@ bool wv_explore_new(wv_explore *e, size_t D, bool dense, bool used)
         {&e->frame_turned, used && dense ? size : 0},
     };
     e->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_ZEROED);
-    return e->memory != NULL;
+    return e->memory && e->path;
 }
 
 void wv_explore_free(wv_explore *e)
 {
     free(e->memory);
+    free(e->path);
 }
 
 static bool archive_end(wv_end *end, wv_archive *a)
@@ -89,12 +102,12 @@ bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running)
         size_t phase, starts, wide, climbed, judged, idle, refused, ends;
     } s = {e->phase, e->starts, e->wide, e->climbed, e->judged, e->idle, e->refused, e->ends};
     wv_archive_values(a, &s, sizeof s);
-    if (s.phase > WV_EXPLORED || s.judged >= WV_PATHS || s.ends > WV_ENDS || (running && !e->frame))
+    if (s.phase > WV_EXPLORED || (s.judged && s.judged >= e->paths) || s.ends > WV_ENDS || (running && !e->frame))
         return wv_archive_refuse(a);
     for (size_t i = 0; i < WV_ENDS; i++)
         if (!archive_end(&e->end[i], a))
             return false;
-    for (size_t k = 0; k < WV_PATHS; k++)
+    for (size_t k = 0; k < e->paths; k++)
         if (!wv_ascent_archive(&e->path[k], a, e->D))
             return false;
     if (wv_archive_reading(a)) {
@@ -108,7 +121,7 @@ bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running)
         e->ends = s.ends;
         e->turned = false;
     }
-    size_t paths = running ? WV_PATHS : 0;
+    size_t paths = running ? e->paths : 0;
     wv_archive_array(a, e->frame, running ? e->size : 0);
     wv_archive_array(a, e->end_x, running ? s.ends * e->D : 0);
     wv_archive_array(a, e->path_x, paths * e->D);
@@ -201,6 +214,13 @@ static bool keeps_scale(const wvgd_fit *f, size_t start)
 {
     double every = rugged(f) ? wv_policy.start_wide_every_rugged : wv_policy.start_wide_every;
     return start < given_starts(f) + user_starts(f) || start % (size_t)every == 0;
+}
+
+/* Is this one of the starts that have the scale of the user although the modes lie wider apart? Starts around these are
+ * wider still, and hardly ever lie among modes in the middle. */
+static bool returns(const wvgd_fit *f, size_t start)
+{
+    return !f->model.start && f->modes.relevant > 1 && start % (size_t)wv_policy.start_again_every == 1;
 }
 
 /* Is this a start of which the heaviest mode has most coordinates? Without a prior every other of them, since the scale
@@ -302,7 +322,9 @@ static void scatter(wvgd_fit *f, wv_path *p, double *x)
     else if (around && p->start == user && !p->tries) {
         mirror_mode(f, x);
         p->wide = 0;
-    } else if (around)
+    } else if (around && !p->wide && !p->tries && returns(f, p->start))
+        cblas_dscal((int)D, f->opt.init_scale, x, 1);
+    else if (around)
         p->wide = scatter_around(f, p, u, x);
     else
         cblas_dscal((int)D, user_scale(f, p, first ? 1 : width(f, p->start, u)), x, 1);
@@ -310,10 +332,10 @@ static void scatter(wvgd_fit *f, wv_path *p, double *x)
 
 static void begin_wave(wvgd_fit *f)
 {
-    size_t paths = f->modes.n ? WV_PATHS : 1;
+    size_t paths = f->modes.n ? f->explore.paths : 1;
     wv_ascent_frame(f, f->modes.frame);
     f->explore.phase = WV_CLIMB;
-    for (size_t k = 0; k < WV_PATHS; k++) {
+    for (size_t k = 0; k < f->explore.paths; k++) {
         f->explore.path[k] = (wv_path){.active = k < paths, .fresh = 1};
         if (k < paths) {
             f->explore.path[k].start = f->explore.starts++;
@@ -367,13 +389,6 @@ static void remember_end(wvgd_fit *f, size_t k, size_t mode)
     }
     f->explore.end[e].mode = (int)mode;
     f->explore.end[e].fits++;
-}
-
-/* Has the path ended so low that a mode there would have to be wider beyond reason, in every direction, than the
- * heaviest that is known? */
-static bool far_below(const wvgd_fit *f, size_t k)
-{
-    return f->modes.n && f->explore.path[k].log_p < wv_modes_top(f) - wv_policy.judge_far_below * (double)(f->D + 1);
 }
 
 /* Is the end of path k explained by what is known? Then it is a hit. */
@@ -448,7 +463,7 @@ static bool satisfied(const wvgd_fit *f)
     if (f->opt.starts)
         return n >= f->opt.starts;
     /* modes without end, as on a shell: the rest is for the mixture to cover */
-    if ((double)f->count.evaluations >
+    if ((double)f->count.points >
         (doubtful ? wv_policy.explore_most_evaluations_rugged : wv_policy.explore_most_evaluations))
         return true;
     if (doubtful)
@@ -482,7 +497,7 @@ static bool refuse(wvgd_fit *f, const wv_gaussian *g)
 /* Looks at the next path that has ended; when none is left, the next wave begins. */
 static void next_end(wvgd_fit *f)
 {
-    for (size_t k = 0; k < WV_PATHS; k++) {
+    for (size_t k = 0; k < f->explore.paths; k++) {
         wv_path *p = &f->explore.path[k];
         if (p->fresh || p->judged) /* no path, no density, or done with */
             continue;
@@ -492,7 +507,7 @@ static void next_end(wvgd_fit *f)
             wv_modes_judge(f);
             continue;
         }
-        if ((!p->at_top && !p->pairs) || far_below(f, k)) /* got nowhere */
+        if ((!p->at_top && !p->pairs) || wv_modes_far_below(f, p->log_p)) /* got nowhere */
             continue;
         wv_ascent_leave_last(f, k);
         if (!f->dense) {
@@ -542,7 +557,8 @@ static bool spike(wvgd_fit *f)
 }
 
 /* The fit of a candidate may wander off to a heavier mode that is known, through what lies between the two. If its
- * top is then still not explained, it is a mode as its ascent found it: the Gaussian of the curvature there. */
+ * top is then still not explained, it is a mode as its ascent found it: the Gaussian of the curvature there, unless its
+ * draws have shown that it is none of the density. */
 static bool keep_top(wvgd_fit *f)
 {
     const wv_path *p = &f->explore.path[f->explore.judged];
@@ -550,7 +566,7 @@ static bool keep_top(wvgd_fit *f)
     wv_gaussian g = wv_ascent_station(f, f->explore.judged, WV_STATIONS - 1);
     size_t m = 0;
     double distance = INFINITY, above = p->log_p - wv_modes_predict(f, x, &m, &distance),
-           elbo = p->log_p + g.family->log_det(f->D, 0, g.root) + (double)f->D * half_log_2pi;
+           elbo = fmin(p->log_p + g.family->log_det(f->D, 0, g.root) + (double)f->D * half_log_2pi, p->top_elbo);
     if (!p->at_top || !(above > wv_policy.judge_kept_top && distance > wv_modes_bulk(f)) ||
         wv_modes_too_light(f, elbo, 0))
         return false;
@@ -773,6 +789,7 @@ static void judge_stations(wvgd_fit *f)
     if (p->at_top) {
         p->slab = j.elbo_slab > j.elbo_last - wv_policy.judge_slab ? (int)j.slab + 1 : 0;
         p->slab_elbo = j.elbo_slab;
+        p->top_elbo = j.elbo_last;
         wv_gaussian top = wv_ascent_station(f, path, WV_STATIONS - 1);
         try_candidate(f, p, &top, j.elbo_last);
         return;
@@ -790,10 +807,11 @@ static void judge_stations(wvgd_fit *f)
 static void ask_climb(wvgd_fit *f)
 {
     size_t n = 0;
-    for (size_t k = 0; k < WV_PATHS; k++)
+    for (size_t k = 0; k < f->explore.paths; k++)
         if (f->explore.path[k].active)
             wv_ascent_trial(f, k, f->b.x + n++ * f->D);
     f->b.n = n;
+    f->b.extra = n > WV_PATHS ? n - WV_PATHS : 0;
 }
 
 static void ask_judge(wvgd_fit *f)
@@ -807,6 +825,15 @@ static void ask_judge(wvgd_fit *f)
             n += judges();
         }
     f->b.n = n;
+}
+
+bool wv_explore_wants_gradient(const wvgd_fit *f)
+{
+    switch (f->explore.phase) {
+    case WV_JUDGE: return false;
+    case WV_IMAGED: return wv_images_wants_gradient(f);
+    default: return true;
+    }
 }
 
 wvgd_status wv_explore_ask(wvgd_fit *f, wvgd_error *error)
@@ -854,7 +881,7 @@ static void tell_path(wvgd_fit *f, size_t k, double log_p, const double *x, cons
 static void tell_climb(wvgd_fit *f)
 {
     size_t n = 0, active = 0;
-    for (size_t k = 0; k < WV_PATHS; k++)
+    for (size_t k = 0; k < f->explore.paths; k++)
         if (f->explore.path[k].active) {
             tell_path(f, k, f->b.log_p[n], f->b.x + n * f->D, f->b.grad + n * f->D);
             n++;
@@ -900,6 +927,12 @@ wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error)
         return wv_fail(error, WVGD_E_NO_DRAWS,
                        "the log density or its gradient was NaN or infinite at all %zu points tried: check the model",
                        f->count.evaluations);
+    if (without_modes(f) && f->differences.room && wv_differences_noise(&f->differences) > wv_policy.differences_rough)
+        return wv_fail(error, WVGD_E_NO_DRAWS,
+                       "no mode found from %zu starting points: log densities at neighbouring points scatter (sd "
+                       "%.2g), so differences show no way up; fix the random numbers of the model, or make it "
+                       "more accurate",
+                       f->explore.starts - 1, wv_differences_noise(&f->differences));
     if (without_modes(f))
         return wv_fail(error, WVGD_E_NO_DRAWS,
                        "no mode with a finite log density found from %zu starting points of scale %g (%g tries each): "

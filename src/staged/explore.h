@@ -31,7 +31,8 @@ typedef struct {
     size_t refused; /* Gaussians narrower than doubles can tell */
     size_t ends;
     wv_end end[WV_ENDS];
-    wv_path path[WV_PATHS];
+    size_t paths;                     /* in one wave */
+    wv_path *path;                    /* [paths] */
     double *frame;                    /* [size] root of the metric of the ascents under way */
     double *end_x;                    /* [ends][D] */
     double *path_x, *path_p;          /* [paths][D] point and direction of each ascent */
@@ -45,7 +46,11 @@ typedef struct {
     double *memory;
 } wv_explore;
 
-bool wv_explore_new(wv_explore *e, size_t D, bool dense, bool used);
+/* Paths of a wave for this min_batch: as many, but not more than memory is worth. */
+size_t wv_explore_paths(size_t D, size_t min_batch);
+
+/* paths 0: it is not used. */
+bool wv_explore_new(wv_explore *e, size_t D, bool dense, size_t paths);
 void wv_explore_free(wv_explore *e);
 bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running);
 void wv_explore_copy_counts(wv_explore *to, const wv_explore *from); /* of an exploration that has ended */
@@ -69,6 +74,8 @@ bool wv_explore_doubtful(const wvgd_fit *f);
 size_t wv_explore_stations(const wvgd_fit *f);
 
 void wv_explore_begin(wvgd_fit *f);
+/* Whether its batch needs gradients: where the Gaussians of ends, or images of modes, are only compared it does not. */
+bool wv_explore_wants_gradient(const wvgd_fit *f);
 wvgd_status wv_explore_ask(wvgd_fit *f, wvgd_error *error);
 wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error);
 

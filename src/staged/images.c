@@ -276,6 +276,11 @@ bool wv_images_begin(wvgd_fit *f)
     return f->images.used && (f->images.known != WV_LIKE_KNOWN || next_mode(f));
 }
 
+bool wv_images_wants_gradient(const wvgd_fit *f)
+{
+    return f->images.known != WV_LIKE_KNOWN;
+}
+
 void wv_images_ask(wvgd_fit *f)
 {
     size_t D = f->D;

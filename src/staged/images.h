@@ -31,6 +31,8 @@ bool wv_images_archive(wv_images *s, wv_archive *a, bool running);
 
 /* Is there anything to ask the model for? */
 bool wv_images_begin(wvgd_fit *f);
+/* Whether the slopes of like coordinates are to be compared. */
+bool wv_images_wants_gradient(const wvgd_fit *f);
 void wv_images_ask(wvgd_fit *f);
 
 /* Takes the answers: images with the density of their mode are modes. */

@@ -55,7 +55,7 @@ void wv_mixture_fit_draw_blocks(wvgd_fit *f, const wv_gaussian *q, const wv_stre
         cblas_daxpy((int)f->D, 1.0, q->mu, 1, x + i * f->D, 1);
 }
 
-/* Draws of each component in a batch, an even number. */
+/* Draws of each component in a batch, an even number, without min_batch. */
 static size_t draws_each(const wvgd_fit *f)
 {
     size_t K = f->mix.K, draws = wv_draws_each(f->D, K);
@@ -68,8 +68,9 @@ static size_t draws_each(const wvgd_fit *f)
 
 void wv_mixture_fit_ask(wvgd_fit *f)
 {
-    size_t K = f->mix.K, D = f->D, draws = draws_each(f);
+    size_t K = f->mix.K, D = f->D, plain = draws_each(f), draws = wv_draws_widened(plain, K, f->opt.min_batch);
     f->b.n = K * draws;
+    f->b.extra = K * (draws - plain);
     f->proposals.n = K;
     for (size_t k = 0; k < K; k++) {
         wv_stream stream = {f->opt.seed, WV_RNG_FIT, f->count.batch, k};

@@ -185,26 +185,38 @@ static bool too_low(const wvgd_fit *f, double log_p)
     return true;
 }
 
+/* What the modes say of a point: the one that says most, the squared distance from it, and the log density. */
+typedef struct {
+    size_t mode;
+    double distance, expected;
+} prediction;
+
+/* The mode of which the point is a part, if its density is what is predicted; -1: there is none. */
+static int part_of(const wvgd_fit *f, const prediction *p, double log_p)
+{
+    const wv_mode *mode = &f->modes.mode[p->mode];
+    return !too_low(f, log_p) && mode->relevant && !mode->slab && p->distance < wv_modes_bulk(f) &&
+                   fabs(log_p - p->expected) < doubt(f, p->mode, p->distance)
+               ? (int)p->mode
+               : -1;
+}
+
 int wv_modes_known(wvgd_fit *f, const double *x, double log_p)
 {
-    size_t m = 0;
+    prediction p = {0, INFINITY, 0};
     if (too_low(f, log_p))
         return -1;
-    double distance = INFINITY, expected = wv_modes_predict(f, x, &m, &distance);
-    const wv_mode *mode = &f->modes.mode[m];
-    return mode->relevant && !mode->slab && distance < wv_modes_bulk(f) &&
-                   fabs(log_p - expected) < doubt(f, m, distance)
-               ? (int)m
-               : -1;
+    p.expected = wv_modes_predict(f, x, &p.mode, &p.distance);
+    return part_of(f, &p, log_p);
 }
 
 int wv_modes_foretell(wvgd_fit *f, const double *x, double log_p)
 {
-    size_t m = 0;
-    double distance = INFINITY;
-    return f->modes.n && fabs(log_p - wv_modes_predict(f, x, &m, &distance)) < wv_policy.modes_foretold
-               ? (int)m
-               : wv_modes_known(f, x, log_p);
+    prediction p = {0, INFINITY, 0};
+    if (!f->modes.n)
+        return -1;
+    p.expected = wv_modes_predict(f, x, &p.mode, &p.distance);
+    return fabs(log_p - p.expected) < wv_policy.modes_foretold ? (int)p.mode : part_of(f, &p, log_p);
 }
 
 size_t wv_modes_heaviest(const wvgd_fit *f)
@@ -220,10 +232,26 @@ double wv_modes_top(const wvgd_fit *f)
     return top_of(f, wv_modes_heaviest(f));
 }
 
+/* More than the modes predict anywhere. */
+static double highest(const wvgd_fit *f)
+{
+    double most = -INFINITY;
+    for (size_t m = 0; m < f->modes.n; m++)
+        most = fmax(most, top_of(f, m));
+    return most + log((double)f->modes.n);
+}
+
+bool wv_modes_far_below(const wvgd_fit *f, double log_p)
+{
+    return f->modes.n && log_p < wv_modes_top(f) - wv_policy.judge_far_below * (double)(f->D + 1);
+}
+
 bool wv_modes_walled(wvgd_fit *f, const double *x, double log_p)
 {
     size_t m = 0;
     double distance = INFINITY, top = wv_modes_top(f);
+    if (top - log_p < wv_policy.modes_wall + wv_policy.modes_wall_ratio * (top - highest(f)))
+        return false; /* whatever they predict there */
     return top - log_p >
            wv_policy.modes_wall + wv_policy.modes_wall_ratio * (top - wv_modes_predict(f, x, &m, &distance));
 }

@@ -70,6 +70,10 @@ int wv_modes_foretell(wvgd_fit *f, const double *x, double log_p);
 size_t wv_modes_heaviest(const wvgd_fit *f);
 double wv_modes_top(const wvgd_fit *f);
 
+/* Is a density so low that a mode there would have to be wider beyond reason, in every direction, than the heaviest
+ * that is known? */
+bool wv_modes_far_below(const wvgd_fit *f, double log_p);
+
 /* Is the density at x lower by far than even the tails of the modes have it (an exponential of an exponential, say)?
  * An ascent over such a wall takes long and leads to what lies behind it. */
 bool wv_modes_walled(wvgd_fit *f, const double *x, double log_p);

@@ -1,7 +1,7 @@
 /* staged.c - the default solver (method, section 6). Read it from the end: wv_staged_tell takes the answers of a batch,
  * `next` decides what comes after it.
  *
- *     explore -> [fit ->] trial -> grow and fit again, probe, or close -> [refine ->] bound
+ *     explore -> [fit ->] trial -> grow and fit again, probe, or close -> certify -> [finish ->] [refine ->] bound
  *
  * `close` may lead back to `fit`, where its draws show that growth is needed or that a mode was lost.
  *
@@ -14,6 +14,8 @@
  *             trial cannot see (tail_probe.c); the mixture grows where they find it
  *     close   a fresh batch, of a size fixed beforehand, gives the evidence: the proposal was not fitted to these
  *             draws (staged_closing.c)
+ *     certify chains look for mass that these draws cannot see (certificate.c); where they find some, the mixture grows
+ *     finish  where neither growth nor draws help: more of these chains, whose states join the draws (finisher.c)
  *     cells   the transport problem on the weighted draws, without the model (cells.c)
  *     refine  natural-gradient steps of the components of the cells, where that pays (cell_refine.c)
  *     bound   one fresh batch for the PELBO (cell_bound.c); where the components turn out not to be good enough, and
@@ -28,12 +30,16 @@
 #include "policy.h"
 #include "verdict.h"
 #include "posterior.h"
+#include "staged/bent.h"
 #include "staged/cell_bound.h"
 #include "staged/cell_refine.h"
 #include "staged/cells.h"
+#include "staged/certificate.h"
+#include "staged/chains.h"
 #include "staged/staged_closing.h"
 #include "staged/decisions.h"
 #include "staged/explore.h"
+#include "staged/finisher.h"
 #include "staged/follow.h"
 #include "staged/grow.h"
 #include "staged/mixture_fit.h"
@@ -151,6 +157,7 @@ static double least_final(const wvgd_fit *f, size_t trial, double share)
 static wv_stage begin_fit(wvgd_fit *f, bool step_first)
 {
     wv_mixture_fit_begin(f, step_first);
+    wv_certificate_forget(&f->certificate);
     return WV_FIT;
 }
 
@@ -236,6 +243,19 @@ static bool grow_tails(wvgd_fit *f)
     return f->mix.K > before;
 }
 
+/* Components where chains have found mass that the proposal does not represent; false: there is no room for any. */
+static bool grow_outside(wvgd_fit *f)
+{
+    const wv_certificate *c = &f->certificate;
+    size_t before = f->mix.K, mark = wv_arena_mark(f->arena);
+    double *log_w = wv_arena_take(f->arena, WV_WALKERS);
+    memcpy(log_w, c->now.most, c->now.chains * sizeof *log_w);
+    wv_grow_add(f, c->now.chains, c->outside_x, log_w, wv_policy.probe_share);
+    wv_arena_release(f->arena, mark);
+    f->growth.rounds += f->mix.K > before;
+    return f->mix.K > before;
+}
+
 /* ---- the mixture of the modes ------------------------------------------------------------------------------------ */
 /* One Gaussian of the given scale around 0. */
 static void set_given_scale(wvgd_fit *f)
@@ -281,32 +301,50 @@ static wv_stage begin_cells(wvgd_fit *f)
 {
     if (!wv_cells_begin(f))
         return WV_DONE;
-    if (!wv_cell_refine_wanted(f))
+    if (f->bent.cells || !wv_cell_refine_wanted(f))
         return WV_BOUND;
     wv_cell_refine_begin(f);
     return WV_REFINE;
 }
 
-/* A mode that exploration found and that the closing proposal has lost: one whose top, by its Gaussian, stands far
- * above what the proposal has there. modes.n: none. Notes how far the worst does. */
-static size_t find_lost(wvgd_fit *f)
+/* How far the top of mode m, by its Gaussian, stands above what the proposal has there, for this log evidence. */
+static double stands_above(wvgd_fit *f, size_t m, double log_z)
 {
     const double half_log_2pi = 0.918938533204672741780;
+    const double *x = f->modes.x + m * f->D, *root = f->modes.root + m * f->D * f->D;
+    double top = f->modes.mode[m].elbo - wv_family_get(WVGD_FULL)->log_det(f->D, 0, root) - (double)f->D * half_log_2pi;
+    return top - wv_bent_log_density(f, x) - log_z;
+}
+
+static bool mode_matters(const wvgd_fit *f, size_t m, double log_z)
+{
+    return wv_decide_mode_matters(f->modes.mode[m].relevant, f->modes.mode[m].elbo, log_z);
+}
+
+/* A mode that exploration found and that the closing proposal has lost: one whose top stands far above what the
+ * proposal has there. modes.n: none. Notes how far the worst does. */
+static size_t find_lost(wvgd_fit *f)
+{
+    double log_z = f->outcome.evidence.value;
     wv_outcome_set_uncovered(&f->outcome, -INFINITY);
     for (size_t m = 0; m < f->modes.n && f->stop == WVGD_RUNNING; m++) {
-        const wv_mode *mode = &f->modes.mode[m];
-        const double *x = f->modes.x + m * f->D, *root = f->modes.root + m * f->D * f->D;
-        double log_m;
-        wv_staged_closing_log_density(f, 1, x, &log_m);
-        if (!wv_decide_mode_matters(mode->relevant, mode->elbo, f->outcome.evidence.value))
+        if (!mode_matters(f, m, log_z))
             continue;
-        double top = mode->elbo - wv_family_get(WVGD_FULL)->log_det(f->D, 0, root) - (double)f->D * half_log_2pi;
-        double above = top - log_m - f->outcome.evidence.value;
+        double above = stands_above(f, m, log_z);
         wv_outcome_set_uncovered(&f->outcome, fmax(f->outcome.uncovered, above));
-        if (wv_decide_put_back(above, f->growth.recovered, f->mix.K, f->mix.room))
+        if (!f->bend.on && wv_decide_put_back(above, f->growth.recovered, f->mix.K, f->mix.room))
             return m;
     }
     return f->modes.n;
+}
+
+/* Whether the trial covers all modes that exploration found. */
+static bool covers_modes(wvgd_fit *f)
+{
+    bool covered = isfinite(f->growth.trial_z);
+    for (size_t m = 0; m < f->modes.n && covered; m++)
+        covered = !mode_matters(f, m, f->growth.trial_z) || wv_decide_covered(stands_above(f, m, f->growth.trial_z));
+    return covered;
 }
 
 /* Its Gaussian joins the mixture once more. */
@@ -333,17 +371,43 @@ static wv_stage after_fit(wvgd_fit *f)
     return begin_trial(f);
 }
 
+/* Whether closing draws have gradients, so that a mixture can be fitted to them. */
+static bool has_gradients(const wvgd_fit *f)
+{
+    return f->closing.draws.shape.gradients;
+}
+
+/* Closing draws from `first` on join the recent ones. */
+static void remember(wvgd_fit *f, size_t first)
+{
+    wv_batch drawn = wv_draws_view(&f->closing.draws, first);
+    if (has_gradients(f))
+        wv_draws_take(&f->recent, &drawn, &f->proposals, &f->workers);
+}
+
 /* What the trial says of the evidence's price. */
 static wvgd_estimate weigh_trial(wvgd_fit *f)
 {
     wvgd_estimate e = wv_staged_closing_weigh(f, 0);
-    wv_batch drawn = wv_draws_view(&f->closing.draws, 0);
-    wv_draws_take(&f->recent, &drawn, &f->proposals, &f->workers);
+    remember(f, 0);
     f->growth.wanted = wv_policy.trial_margin * wv_decide_draws_needed(e.se, f->closing.draws.n, f->opt.evidence_se);
     f->growth.trial_z = e.value;
     f->growth.trial_ess = f->trace.last.ess;
     f->growth.weight_quantile = isfinite(e.value) ? weight_quantile(f, e.value) : INFINITY;
     return e;
+}
+
+/* Whether the trial in bent coordinates is better than that without, and misses no mode; if not, back to these. */
+static bool keep_bend(wvgd_fit *f)
+{
+    bool better = wv_decide_bend(f->growth.wanted, f->bent.wanted) && covers_modes(f);
+    if (better)
+        wv_bent_keep(f);
+    else {
+        wv_bent_leave(f);
+        wv_mixture_fit_set_elbo(&f->fitting, f->bent.elbo);
+    }
+    return better;
 }
 
 static wv_stage after_trial(wvgd_fit *f)
@@ -357,10 +421,19 @@ static wv_stage after_trial(wvgd_fit *f)
         f->growth.fails = (size_t)wv_policy.growth_fails;
         return begin_trial(f);
     }
+    if (wv_bent_on_trial(f) && !keep_bend(f))
+        return begin_trial(f);
     wv_growth_facts g = growth_facts(f);
     wv_trial_facts t = trial_facts(f, e);
-    switch (wv_decide_after_trial(&g, &t)) {
-    case WV_DECIDE_GROW: return grow(f, 0, e) ? begin_fit(f, true) : begin_close(f);
+    wv_trial_decision next = wv_decide_after_trial(&g, &t);
+    if (next == WV_DECIDE_GROW && wv_bent_begin(f))
+        return WV_BEND;
+    wv_bent_forget(f);
+    switch (next) {
+    case WV_DECIDE_GROW:
+        if (!has_gradients(f) && !f->recent.n) /* what to split by comes first */
+            return begin_fit(f, false);
+        return grow(f, 0, e) ? begin_fit(f, has_gradients(f)) : begin_close(f);
     case WV_DECIDE_PROBE:
         f->growth.probes++;
         f->growth.probe_elbo = f->fitting.elbo;
@@ -390,41 +463,117 @@ static double worst_sd(const wvgd_fit *f)
 static bool sharpen(wvgd_fit *f)
 {
     size_t more = wv_decide_sd_draws(worst_sd(f), f->closing.draws.n, f->growth.sharpened, WV_CHUNK);
-    if (!more || f->stop != WVGD_RUNNING || !wv_staged_closing_has_room(f) || f->growth.spent >= f->size.close_budget)
+    if (!more || f->stop != WVGD_RUNNING || wv_finisher_has_states(f) || !wv_staged_closing_has_room(f) ||
+        f->growth.spent >= f->size.close_budget)
         return false;
     f->growth.sharpened++;
     wv_closing_plan(&f->closing, more);
     return true;
 }
 
+/* Density of the mixture at the closing draws, and moments, in the user's coordinates. */
+static void describe_draws(wvgd_fit *f)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    if (f->bend.on)
+        wv_bent_to_user(f);
+    if (f->bent.kept || wv_finisher_has_states(f)) {
+        double *log_mix = wv_arena_take(f->arena, f->closing.draws.n);
+        wv_mixture_log_density(&f->mix, f->closing.draws.n, f->closing.draws.x, log_mix, NULL, &f->workers);
+        wv_draws_set_mixture(&f->closing.draws, log_mix);
+    } else
+        wv_staged_closing_mixture_density(f);
+    wv_describe_moments(f);
+    wv_arena_release(f->arena, mark);
+}
+
+/* Whether chains complete the fit: always, or where the certificate, the evidence or the tails say that draws do not.
+ */
+static bool finish_wanted(wvgd_fit *f)
+{
+    bool failed = f->certificate.now.result == WV_CERTIFICATE_FAILED ||
+                  !wv_decide_converged(f->outcome.evidence.se, f->opt.evidence_se) || uncovered_tails(f);
+    return f->stop == WVGD_RUNNING && f->finish.now.result == WV_FINISH_NONE && isfinite(f->outcome.evidence.value) &&
+           (f->opt.finish == WVGD_FINISH_ALWAYS || (f->opt.finish == WVGD_FINISH_AUTO && failed));
+}
+
+/* The mode that neither draws nor chains cover, of those that matter. */
+static void note_unvisited(wvgd_fit *f)
+{
+    double worst = -INFINITY;
+    for (size_t m = 0; m < f->modes.n; m++)
+        if (mode_matters(f, m, f->outcome.evidence.value) && !wv_finisher_visited(f, m))
+            worst = fmax(worst, stands_above(f, m, f->outcome.evidence.value));
+    wv_outcome_set_uncovered(&f->outcome, worst);
+}
+
 /* The draws are in: moments and cells, without the model; what is left is the bound. */
 static wv_stage conclude(wvgd_fit *f)
 {
-    size_t lost = find_lost(f);
+    bool walked = wv_finisher_has_states(f);
+    size_t lost = walked ? f->modes.n : find_lost(f);
+    if (walked)
+        note_unvisited(f);
     if (lost < f->modes.n) {
         put_back(f, lost);
         return begin_fit(f, false);
     }
+    if (!walked && finish_wanted(f) && wv_finisher_begin(f))
+        return WV_FINISH;
     wv_outcome_set_pareto_k(&f->outcome, final_k(f));
     double share = f->outcome.ess / (double)(f->closing.draws.n - f->closing.trial);
     /* the few effective draws of a poor trial would dominate the moments of all draws */
     if (f->closing.trial && !trial_useful(f, f->closing.trial, share))
         wv_closing_forget_trial(&f->closing, f->arena);
-    wv_staged_closing_weigh_all(f);
+    if (!walked)
+        wv_staged_closing_weigh_all(f);
     bool some = wv_describe_weights(f);
     if (some) {
-        wv_staged_closing_mixture_density(f);
-        wv_describe_moments(f);
-        if (sharpen(f))
+        describe_draws(f);
+        if (sharpen(f)) {
+            wv_bent_to_solver(f);
             return WV_CLOSING;
+        }
     }
-    if (f->stop == WVGD_RUNNING)
+    if (f->stop == WVGD_RUNNING && walked)
+        f->stop = f->finish.now.result == WV_FINISH_SETTLED ? WVGD_FINISHED : WVGD_MAX_ITER;
+    else if (f->stop == WVGD_RUNNING)
         f->stop = wv_decide_converged(f->outcome.evidence.se, f->opt.evidence_se) ? WVGD_CONVERGED : WVGD_MAX_ITER;
     if (!some) {
         wv_closing_clear(&f->closing); /* the caller reports that no draw has density */
         return WV_CLOSING;
     }
     return begin_cells(f);
+}
+
+/* Chains look for what the final draws cannot see; without any, the fit concludes. */
+static wv_stage begin_certificate(wvgd_fit *f)
+{
+    bool known = f->certificate.now.result != WV_CERTIFICATE_NONE;
+    if (known || f->stop != WVGD_RUNNING || !isfinite(f->outcome.evidence.value) || !wv_certificate_begin(f))
+        return conclude(f);
+    return WV_CERTIFY;
+}
+
+static wv_stage after_certificate(wvgd_fit *f)
+{
+    const wv_certified *c = &f->certificate.now;
+    f->count.iteration++;
+    if (c->result == WV_CERTIFICATE_FAILED && wv_decide_grow_outside(c->failures) && grow_outside(f))
+        return begin_fit(f, false);
+    return conclude(f);
+}
+
+static wv_stage after_finish(wvgd_fit *f)
+{
+    f->count.iteration++;
+    return conclude(f);
+}
+
+/* What chains that complete the fit would cost; without them, more than anything. */
+static double finish_price(const wvgd_fit *f)
+{
+    return f->opt.finish == WVGD_FINISH_NEVER ? INFINITY : wv_finisher_price(f);
 }
 
 /* A piece of the closing batch has been weighed. It is extended from the same proposal until the standard error is what
@@ -449,17 +598,17 @@ static wv_stage after_close(wvgd_fit *f)
                             f->trace.last.ess);
     f->growth.wanted = c.left;
     if (wv_decide_return(&g, &c)) {
-        wv_batch drawn = wv_draws_view(&f->closing.draws, f->closing.trial);
         f->growth.returns++;
-        wv_draws_take(&f->recent, &drawn, &f->proposals, &f->workers);
+        remember(f, f->closing.trial);
         if (grow(f, f->closing.trial, e))
-            return begin_fit(f, true);
-        wv_draws_drop_last(&f->recent, f->arena);
+            return begin_fit(f, has_gradients(f));
+        if (has_gradients(f))
+            wv_draws_drop_last(&f->recent, f->arena);
     }
     c.least = least_final(f, f->closing.trial, f->outcome.ess / (double)n);
     size_t more = wv_decide_extension(&g, &c, WV_CHUNK);
-    if (!more)
-        return conclude(f);
+    if (!more || (c.left > finish_price(f) && (double)n >= c.least))
+        return begin_certificate(f);
     wv_closing_plan(&f->closing, more);
     return WV_CLOSING;
 }
@@ -491,11 +640,12 @@ static wv_stage after_refine(wvgd_fit *f)
 static bool redraw(wvgd_fit *f)
 {
     size_t more = wv_decide_redraw(f->closing.draws.n, f->growth.redrawn, f->growth.more_cells, WV_CHUNK);
-    if (!more || f->quantized || !f->opt.most_particles || !wv_staged_closing_has_room(f) ||
-        f->growth.spent >= f->size.close_budget)
+    if (!more || f->quantized || !f->opt.most_particles || wv_finisher_has_states(f) ||
+        !wv_staged_closing_has_room(f) || f->growth.spent >= f->size.close_budget)
         return false;
     f->growth.redrawn++;
     f->stop = WVGD_RUNNING;
+    wv_bent_to_solver(f);
     wv_closing_plan(&f->closing, more);
     return true;
 }
@@ -505,7 +655,7 @@ static wv_stage after_bound(wvgd_fit *f)
 {
     if (f->stop == WVGD_CONVERGED && !wv_decide_converged(f->outcome.evidence.se, f->opt.evidence_se))
         f->stop = WVGD_MAX_ITER;
-    if (f->stop != WVGD_CONVERGED || wv_verdict_ensemble_good(f))
+    if (!wv_fit_converged(f) || wv_verdict_ensemble_good(f))
         return WV_DONE;
     if (!wv_verdict_components_good(f) && redraw(f))
         return WV_CLOSING;
@@ -533,7 +683,7 @@ static wv_stage hurry_cells(wvgd_fit *f, wvgd_stop stop, bool given_up)
 {
     if (f->stage == WV_BOUND && !given_up)
         return WV_BOUND;
-    if (f->stop == WVGD_CONVERGED)
+    if (wv_fit_converged(f))
         f->stop = stop;
     if (f->stage == WV_REFINE)
         return after_refine(f);
@@ -553,7 +703,13 @@ void wv_staged_hurry(wvgd_fit *f, wvgd_stop stop, bool given_up)
     switch (f->stage) {
     case WV_EXPLORE: f->stage = after_explore(f); break;
     case WV_PROBE: f->stage = begin_close(f); break;
+    case WV_BEND: f->stage = begin_trial(f); break;
     case WV_CLOSING: f->stage = hurry_close(f); break;
+    case WV_FINISH: wv_finisher_leave(f); /* fall through */
+    case WV_CERTIFY:
+        f->stage = conclude(f);
+        wv_trace_set_last(&f->trace, f->cells.beta);
+        break;
     default: break;
     }
     if (f->stage == WV_FIT) {
@@ -591,10 +747,25 @@ static wvgd_status ask_for_bound(wvgd_fit *f, wvgd_error *error)
     return a.status;
 }
 
+bool wv_staged_wants_gradient(const wvgd_fit *f)
+{
+    switch (f->stage) {
+    case WV_EXPLORE: return wv_explore_wants_gradient(f);
+    case WV_FIT:
+    case WV_PROBE:
+    case WV_CERTIFY:
+    case WV_FINISH:
+    case WV_REFINE: return true;
+    default: return false;
+    }
+}
+
 static void ask_trial(wvgd_fit *f)
 {
-    size_t wanted = wv_decide_trial_draws(f->mix.K, wv_fit_cheap(f));
+    size_t plain = wv_decide_trial_draws(f->mix.K, wv_fit_cheap(f)),
+           wanted = f->opt.min_batch > plain && !wv_fit_hurried(f) ? f->opt.min_batch : plain;
     wv_staged_closing_draw(f, wv_fit_hurried(f) ? wv_fit_afford(f, wanted, TRIAL_PARTS) : wanted, WV_RNG_TRIAL);
+    f->b.extra = wanted - plain;
 }
 
 wvgd_status wv_staged_ask(wvgd_fit *f, wvgd_error *error)
@@ -604,7 +775,10 @@ wvgd_status wv_staged_ask(wvgd_fit *f, wvgd_error *error)
     case WV_FIT: wv_mixture_fit_ask(f); break;
     case WV_TRIAL: ask_trial(f); break;
     case WV_PROBE: wv_tail_probe_ask(f); break;
+    case WV_BEND: wv_bent_ask(f); break;
     case WV_CLOSING: wv_staged_closing_draw(f, f->closing.planned, WV_RNG_CLOSE); break;
+    case WV_CERTIFY: wv_chains_ask(f); break;
+    case WV_FINISH: wv_finisher_ask(f); break;
     case WV_REFINE: wv_cell_refine_ask(f); break;
     case WV_BOUND: return ask_for_bound(f, error);
     default: break;
@@ -627,6 +801,9 @@ static bool take(wvgd_fit *f, wvgd_status *status, wvgd_error *error)
     case WV_EXPLORE: *status = wv_explore_tell(f, error); return *status == WVGD_OK && wv_explore_done(f);
     case WV_FIT: return wv_mixture_fit_tell(f);
     case WV_PROBE: return wv_tail_probe_tell(f);
+    case WV_BEND: return wv_bent_tell(f);
+    case WV_CERTIFY: return wv_certificate_tell(f);
+    case WV_FINISH: return wv_finisher_tell(f);
     case WV_REFINE: return wv_cell_refine_tell(f);
     case WV_BOUND:
         if (!wv_fit_try(f, take_bound, f))
@@ -643,20 +820,32 @@ static wv_stage next(wvgd_fit *f)
     case WV_FIT: return after_fit(f);
     case WV_TRIAL: return after_trial(f);
     case WV_PROBE: return after_probe(f);
+    case WV_BEND: return begin_fit(f, false);
     case WV_CLOSING: return after_close(f);
+    case WV_CERTIFY: return after_certificate(f);
+    case WV_FINISH: return after_finish(f);
     case WV_REFINE: return after_refine(f);
     case WV_BOUND: return after_bound(f);
     default: return WV_DONE;
     }
 }
 
+/* Whether a batch of a stage leaves a row in the trace: chains leave one when all of them have ended. */
+static bool leaves_row(wv_stage stage, wv_stage after)
+{
+    return stage == WV_FIT || stage == WV_TRIAL || stage == WV_CLOSING ||
+           ((stage == WV_CERTIFY || stage == WV_FINISH) && after != stage);
+}
+
 wvgd_status wv_staged_tell(wvgd_fit *f, wvgd_error *error)
 {
     wv_stage stage = f->stage;
     wvgd_status status = WVGD_OK;
+    if (stage == WV_EXPLORE || stage == WV_FIT)
+        wv_bent_remember(f);
     if (take(f, &status, error))
         f->stage = next(f);
-    if (stage != WV_FIT && stage != WV_TRIAL && stage != WV_CLOSING) /* others leave no row in the trace */
+    if (!leaves_row(stage, f->stage))
         return status;
     if (stage == WV_FIT && f->count.iteration >= f->opt.max_iter)
         wv_staged_hurry(f, WVGD_MAX_ITER, false);

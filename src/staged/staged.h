@@ -40,6 +40,9 @@ void wv_staged_cells(wvgd_fit *f);
 /* Ends the search: what is left is closed with as few draws as possible. */
 void wv_staged_hurry(wvgd_fit *f, wvgd_stop stop, bool given_up);
 
+/* Whether the batch that was asked for is of no use without gradients. */
+bool wv_staged_wants_gradient(const wvgd_fit *f);
+
 wvgd_status wv_staged_ask(wvgd_fit *f, wvgd_error *error);
 wvgd_status wv_staged_tell(wvgd_fit *f, wvgd_error *error);
 #endif

@@ -45,23 +45,25 @@ static void propose_wide(wvgd_fit *f, size_t c, double degrees, double share, si
 }
 
 /* m = 0.88 sum_k (w_k/2 + 1/2K) [0.8 N(mu_k, C_k) + 0.2 t_3(mu_k, C_k)] + 0.08 t_4 + 0.04 t_1(moments of the mixture,
- * twice as wide): about n draws, an even number of each. Where the tails of the posterior are those of a power, weights
- * and sds have errors of their own only if the proposal's are as heavy: that is what the last one is for. */
+ * twice as wide): about n draws, an even number of each. In bent coordinates the last two are wider along the arguments
+ * alone, the first of them with lighter tails: what x has far out is there. Where the tails of the posterior are those
+ * of a power, weights and sds have errors of their own only if the proposal's are as heavy: that is what the last one
+ * is for. */
 static void propose(wvgd_fit *f, size_t n)
 {
-    size_t K = f->mix.K, total = 0;
+    size_t K = f->mix.K, total = 0, wider = f->bend.on ? f->bend.r : f->D;
+    double share_wide = f->bend.on ? wv_policy.bend_wide_share : wv_policy.closing_wide_share;
     f->proposals.n = 2 * K + WIDE;
     for (size_t k = 0; k < K; k++) {
-        double share = (double)n * (1 - wv_policy.closing_wide_share - wv_policy.closing_far_share) *
-                       evened(f->mix.w[k], K);
+        double share = (double)n * (1 - share_wide - wv_policy.closing_far_share) * evened(f->mix.w[k], K);
         f->proposals.p[2 * k].q = f->proposals.p[2 * k + 1].q = wv_mixture_component(&f->mix, k);
         f->proposals.p[2 * k + 1].q.nu = wv_policy.closing_tails_degrees;
         f->proposals.draws[2 * k] = 2 * (size_t)fmax(1, round((1 - wv_policy.closing_tails_share) * share / 2));
         f->proposals.draws[2 * k + 1] = 2 * (size_t)fmax(1, round(wv_policy.closing_tails_share * share / 2));
     }
     bool wide = wv_mixture_moments(&f->mix, f->wide.wide_mu, f->wide.wide_root, f->arena);
-    cblas_dscal((int)(f->D * f->D), wv_policy.closing_wide_scale, f->wide.wide_root, 1);
-    propose_wide(f, 2 * K, wv_policy.closing_wide_degrees, wv_policy.closing_wide_share, n);
+    cblas_dscal((int)(wider * f->D), wv_policy.closing_wide_scale, f->wide.wide_root, 1);
+    propose_wide(f, 2 * K, f->bend.on ? wv_policy.bend_wide_degrees : wv_policy.closing_wide_degrees, share_wide, n);
     propose_wide(f, 2 * K + 1, wv_policy.closing_far_degrees, wv_policy.closing_far_share, n);
     if (!wide)
         f->proposals.draws[2 * K] = f->proposals.draws[2 * K + 1] = 0;
@@ -80,6 +82,7 @@ static void draw(wvgd_fit *f, wv_rng_use use)
 typedef struct {
     const wv_draws *set;
     size_t first, n;         /* sources: the first, and how many */
+    bool stretched;          /* the wide ones are, along some directions alone */
     const double *w;         /* [n - WIDE] weights of the components */
     double *draws, *t_draws; /* [n] of each as a Gaussian and as a Student-t */
 } closing_sources;
@@ -94,7 +97,7 @@ static wv_source source(const void *self, size_t k)
         return p;               /* a component */
     if (!(s->draws[k - 1] > 0)) /* the second wide t has the root of the first */
         p.like = 1;
-    else if (k == 1) /* and the first one, around a component alone, that of the component, wider */
+    else if (k == 1 && !s->stretched) /* and the first one, around a component alone, that of the component, wider */
         p.like = 1 / (wv_policy.closing_wide_scale * wv_policy.closing_wide_scale);
     return p;
 }
@@ -118,6 +121,7 @@ static closing_sources list_sources(wvgd_fit *f)
     closing_sources s = {.set = set,
                          .first = last.proposal,
                          .n = n,
+                         .stretched = f->bend.on,
                          .w = f->mix.w,
                          .draws = wv_arena_take(f->arena, n),
                          .t_draws = wv_arena_take(f->arena, n)};
@@ -138,6 +142,45 @@ void wv_staged_closing_log_density(wvgd_fit *f, size_t n, const double *x, doubl
     wv_sources_log(&(wv_sources){source, &s, s.n, f->D}, n, x, NULL, log_m, &f->workers);
     for (size_t i = 0; i < n; i++)
         log_m[i] -= log(made);
+    wv_arena_release(f->arena, mark);
+}
+
+/* A point x[D] of source k, as a Gaussian or as a Student-t: mu + R e, R the inverse of what is stored. */
+static void draw_source(const closing_sources *s, size_t k, bool student, const wv_stream *stream, double *x)
+{
+    enum { DEGREES = 16 };
+    wv_source p = wv_draws_source(s->set, s->first + k);
+    size_t D = s->set->shape.D, degrees = (size_t)fmin(p.nu, DEGREES);
+    double normal[DEGREES], chi = 0;
+    wv_rng_normal(stream, 0, D, x);
+    wv_rng_normal(stream, 1, DEGREES, normal);
+    for (size_t i = 0; i < degrees; i++)
+        chi += normal[i] * normal[i];
+    cblas_dtrsv(CblasRowMajor, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, p.inverse, (int)D, x, 1);
+    cblas_dscal((int)D, student ? sqrt(p.nu / chi) : 1, x, 1);
+    cblas_daxpy((int)D, 1, p.mu, 1, x, 1);
+}
+
+void wv_staged_closing_draw_alone(wvgd_fit *f, size_t n, wv_rng_use use)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    closing_sources s = list_sources(f);
+    double made = 0;
+    for (size_t k = 0; k < s.n; k++)
+        made += s.draws[k] + s.t_draws[k];
+    for (size_t i = 0; i < n; i++) {
+        wv_stream own = {f->opt.seed, use, f->count.batch, i};
+        double u;
+        size_t k = 0;
+        wv_rng_uniform(&own, 2, 1, &u);
+        u *= made;
+        while (k + 1 < s.n && u > s.draws[k] + s.t_draws[k]) {
+            u -= s.draws[k] + s.t_draws[k];
+            k++;
+        }
+        draw_source(&s, k, u > s.draws[k], &own, f->b.x + i * f->D);
+    }
+    f->b.n = n;
     wv_arena_release(f->arena, mark);
 }
 
@@ -195,7 +238,7 @@ static void check_model(wvgd_fit *f)
 {
     size_t wrong = 0;
     f->b.n -= 2 * REPEATED;
-    for (size_t r = 0; r < REPEATED; r++)
+    for (size_t r = 0; r < REPEATED && f->b.grad; r++)
         wrong += !slopes_agree(&f->b, f->D, 2 * r, f->b.n + REPEATED + r);
     wv_outcome_set_noise(&f->outcome, fmax(f->outcome.noise, compare_repeated(&f->b, f->b.n)));
     if ((double)wrong > wv_policy.slope_wrong * REPEATED)

@@ -27,6 +27,9 @@ bool wv_staged_closing_has_room(const wvgd_fit *f);
 /* Log density of the proposals of the last batch at the points x[n][D]. */
 void wv_staged_closing_log_density(wvgd_fit *f, size_t n, const double *x, double *log_m);
 
+/* n independent draws of these proposals, into the batch. */
+void wv_staged_closing_draw_alone(wvgd_fit *f, size_t n, wv_rng_use use);
+
 /* log mean p~/m over the closing draws from `first` on, with control variates, and its standard error: of the residuals
  * within strata, draws 2i and 2i+1 taken as one, since they mirror each other. Fills log_m and the weights v of these
  * draws. */

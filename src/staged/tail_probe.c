@@ -132,7 +132,11 @@ static void set_out(wvgd_fit *f, size_t c, size_t i, size_t component)
     double u, *p = f->probe.p + (WV_WALKS + c) * D;
     wv_stream stream = {f->opt.seed, WV_RNG_CRAWL, f->count.batch, 0};
     memcpy(f->probe.x + (WV_WALKS + c) * D, f->closing.draws.x + i * D, D * sizeof *p);
-    memcpy(f->probe.g + (WV_WALKS + c) * D, f->closing.draws.grad + i * D, D * sizeof *p);
+    if (f->closing.draws.shape.gradients)
+        memcpy(f->probe.g + (WV_WALKS + c) * D, f->closing.draws.grad + i * D, D * sizeof *p);
+    else /* that of the mixture is like it; the next ones are the density's own */
+        wv_mixture_log_density(&f->mix, 1, f->closing.draws.x + i * D, &u, f->probe.g + (WV_WALKS + c) * D,
+                               &f->workers);
     wv_rng_uniform(&stream, 2 * c + 3, 1, &u);
     f->probe.component[c] = component;
     f->probe.step[c] = (wv_policy.tail_step + wv_policy.tail_step_span * u) / pow((double)D, 0.25);

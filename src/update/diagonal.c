@@ -81,14 +81,12 @@ static void leave(size_t D, const wv_update *c, local *l)
 }
 
 /* ---- truncated, with points enough ------------------------------------------------------------------------------- */
-/* W: of the covariance on the cell; with few points shrunk towards the component's own shape. */
-static void shrink(size_t D, const wv_update *c, local *l)
+/* W: sds on the cell. They are not shrunk: in units of a component that is nearly flat along one coordinate, the cell
+ * is tiny there, and any other size would hide it. */
+static void find_widths(size_t D, local *l)
 {
-    double sum = 0, keep = c->ess / (c->ess + (double)D);
     for (size_t i = 0; i < D; i++)
-        sum += l->variance[i];
-    for (size_t i = 0; i < D; i++)
-        l->W[i] = sqrt(keep * l->variance[i] + (1 - keep) * fmin(1.0, sum / (double)D) + 1e-12);
+        l->W[i] = sqrt(l->variance[i]);
 }
 
 /* F[p][p] = Cov(T, T) (lower half) and b[p] = Cov(T, left) for T = (z, z^2/2), p = 2 D. */
@@ -141,53 +139,66 @@ double wv_diagonal_precondition(const wv_update *c, size_t dim, const double *d0
     return size;
 }
 
-/* The precision in y after the step, X less than log q_j's: its change limited to
- * [1/update_change, high], with a floor in z. */
-static double new_precision(const wv_update *c, double X, double W, double high)
+/* The precision in y after the step, rho X less than log q_j's: its change limited to [1/update_change, high]. */
+static double new_precision(const wv_update *c, double X, double high)
 {
-    return fmax(clamp(1 - c->rho * X, 1 / wv_policy.update_change, high), wv_policy.update_flattest / (W * W));
+    return clamp(1 - c->rho * X, 1 / wv_policy.update_change, high);
 }
 
 /* Where a step of a truncated component goes, in y, [D] each. */
 typedef struct {
-    double *X;    /* curvature of the quadratic relative to log q_j */
-    double *d0;   /* change of the slope, */
-    double *step; /* and what a full covariance makes of it (c->precondition) */
-    double *n0;   /* linear part; then the new location */
+    double *X;       /* curvature of the quadratic relative to log q_j */
+    double *d0;      /* change of the slope, */
+    double *step;    /* and what a full covariance makes of it (c->precondition) */
+    double *n0;      /* linear part; then the new location */
+    double *changed; /* what limits have added to the precision, in z, */
+    bool limited;    /* if they have added something */
 } target;
 
-/* When limits have changed the quadratic, gives back its linear part: n0 += E[ z z'(P - wanted)z ]/2, in z. */
-static void give_back(const wv_step *s, const wv_update *c, const local *l, const target *t)
+/* When limits have added t->changed to the precision, gives back its linear part: to += E[ z z'changed z ]/2, in z. */
+static void give_back(const wv_step *s, const wv_update *c, const local *l, const target *t, double *to)
 {
     const wv_columns *pass = wv_columns_best();
     size_t mark = wv_arena_mark(s->arena), D = s->D;
-    double *none = wv_arena_zeros(s->arena, D), *changed = wv_arena_take(s->arena, D),
-           *mean = wv_arena_take(s->arena, D), *pull = wv_arena_zeros(s->arena, c->n), total = 0;
+    double *none = wv_arena_zeros(s->arena, D), *less = wv_arena_take(s->arena, D), *mean = wv_arena_take(s->arena, D),
+           *pull = wv_arena_zeros(s->arena, c->n), total = 0;
     for (size_t i = 0; i < D; i++)
-        changed[i] = -l->W[i] * l->W[i] * (new_precision(c, t->X[i], l->W[i], INFINITY) - 1 + c->rho * t->X[i]);
-    pass->row_quadratic(c->n, D, c->x, l->mean, l->unit, none, changed, pull);
+        less[i] = -t->changed[i];
+    pass->row_quadratic(c->n, D, c->x, l->mean, l->unit, none, less, pull);
     for (size_t p = 0; p < c->n; p++)
         total += pull[p] *= c->u[p];
     pass->row_means(c->n, D, pull, c->x, mean);
     for (size_t i = 0; i < D; i++)
-        t->n0[i] += (mean[i] - total * l->mean[i]) * l->unit[i] / l->W[i];
+        to[i] += (mean[i] - total * l->mean[i]) * l->unit[i] / l->W[i];
     wv_arena_release(s->arena, mark);
 }
 
-/* X, d0 and step of the target; *kl: nats of the full step; *limited: a limit changes the precision. Returns the
- * squared size of d0. */
-static double aim(const wv_step *s, const wv_update *c, const local *l, const target *t, double *kl, bool *limited)
+/* X and d0 of the quadratic. Its precision keeps a floor, and d0 what that takes of the slope: the full step has both,
+ * so that steps of any length are parts of it, and noise in the floor averages out as all noise does. */
+static void aim(const wv_step *s, const wv_update *c, const local *l, target *t)
+{
+    t->limited = false;
+    for (size_t i = 0; i < s->D; i++) {
+        double W = l->W[i], most = 1 - wv_policy.update_flattest / (W * W);
+        t->X[i] = l->a2[i] / (W * W) + 1;
+        t->d0[i] = l->a1[i] / W + l->at[i];
+        t->changed[i] = W * W * fmax(t->X[i] - most, 0);
+        t->limited = t->limited || t->X[i] > most;
+        t->X[i] = fmin(t->X[i], most);
+    }
+    if (t->limited)
+        give_back(s, c, l, t, t->d0);
+}
+
+/* Limits d0, and works out t->step; *kl: nats of the full step. Returns the squared size of d0. */
+static double limit_slope(const wv_step *s, const wv_update *c, const local *l, const target *t, double *kl)
 {
     double size = 0;
     *kl = 0;
-    *limited = false;
     for (size_t i = 0; i < s->D; i++) {
         double W = l->W[i];
-        t->X[i] = l->a2[i] / (W * W) + 1;
-        t->d0[i] = l->a1[i] / W + l->at[i];
         size += W * W * t->d0[i] * t->d0[i];
         *kl += t->X[i] * W * W * (t->X[i] * W * W) / 4;
-        *limited = *limited || new_precision(c, t->X[i], W, INFINITY) != 1 - c->rho * t->X[i];
     }
     double far = c->rho * sqrt(size);
     if (far > wv_policy.update_slope_change) { /* a cell is about 2 units wide: no estimate from its points justifies a
@@ -203,17 +214,21 @@ static double aim(const wv_step *s, const wv_update *c, const local *l, const ta
 }
 
 /* The new location into t->n0; returns how far it is. */
-static double locate(const wv_step *s, const wv_update *c, const local *l, const target *t, double size, bool limited)
+static double locate(const wv_step *s, const wv_update *c, const local *l, target *t, double size)
 {
     size_t D = s->D;
     double *n0 = t->n0, moved = 0,
            reach = wv_policy.update_move_preconditioned * sqrt((double)D) / sqrt(fmax(size, 1e-300));
-    for (size_t i = 0; i < D; i++)
-        n0[i] = (c->precondition ? 0 : c->rho * t->d0[i]) - l->at[i];
-    if (limited)
-        give_back(s, c, l, t);
+    t->limited = false;
     for (size_t i = 0; i < D; i++) {
-        n0[i] = n0[i] / new_precision(c, t->X[i], l->W[i], INFINITY) + l->at[i];
+        n0[i] = (c->precondition ? 0 : c->rho * t->d0[i]) - l->at[i];
+        t->changed[i] = l->W[i] * l->W[i] * (new_precision(c, t->X[i], INFINITY) - 1 + c->rho * t->X[i]);
+        t->limited = t->limited || t->changed[i] > 0;
+    }
+    if (t->limited)
+        give_back(s, c, l, t, n0);
+    for (size_t i = 0; i < D; i++) {
+        n0[i] = n0[i] / new_precision(c, t->X[i], INFINITY) + l->at[i];
         n0[i] += c->precondition ? fmin(c->rho, reach) * t->step[i] : 0;
         moved += n0[i] * n0[i];
     }
@@ -225,17 +240,20 @@ static double locate(const wv_step *s, const wv_update *c, const local *l, const
 static wv_update_result walk(const wv_step *s, const wv_update *c, const local *l)
 {
     size_t mark = wv_arena_mark(s->arena), D = s->D;
-    target t = {wv_arena_take(s->arena, D), wv_arena_take(s->arena, D), wv_arena_take(s->arena, D),
-                wv_arena_take(s->arena, D)};
-    bool limited;
+    target t = {.X = wv_arena_take(s->arena, D),
+                .d0 = wv_arena_take(s->arena, D),
+                .step = wv_arena_take(s->arena, D),
+                .n0 = wv_arena_take(s->arena, D),
+                .changed = wv_arena_take(s->arena, D)};
     wv_update_result result = {false, 0};
-    double size = aim(s, c, l, &t, &result.kl, &limited),
-           most = wv_policy.update_move * sqrt((double)D) * wv_policy.update_change;
-    double moved = isfinite(result.kl) ? locate(s, c, l, &t, size, limited) : NAN;
+    aim(s, c, l, &t);
+    double size = limit_slope(s, c, l, &t, &result.kl),
+           most = wv_policy.update_move * sqrt((double)D) * wv_policy.update_change,
+           moved = isfinite(result.kl) ? locate(s, c, l, &t, size) : NAN;
     result.ok = isfinite(moved);
     for (size_t i = 0; result.ok && i < D; i++) {
         c->mu[i] += c->root[i] * t.n0[i] * (moved > most && !c->precondition ? most / moved : 1);
-        c->root[i] /= sqrt(new_precision(c, t.X[i], l->W[i], wv_policy.update_change));
+        c->root[i] /= sqrt(new_precision(c, t.X[i], wv_policy.update_change));
     }
     wv_arena_release(s->arena, mark);
     return result;
@@ -246,7 +264,7 @@ wv_update_result wv_diagonal_truncated(const wv_step *s, const wv_update *c, con
     size_t mark = wv_arena_mark(s->arena);
     local l = make_room(s, c);
     measure(s->D, c, &l);
-    shrink(s->D, c, &l);
+    find_widths(s->D, &l);
     for (size_t i = 0; i < s->D; i++) {
         double M = l.W[i] * l.W[i];
         l.a1[i] *= l.W[i];

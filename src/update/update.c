@@ -57,47 +57,73 @@ static double region(const wv_step *s, const wv_update *c, wv_quadratic *l)
     return fmin(fmax(1 / fmax(1 - l->r2, 1e-300), wv_policy.update_change), wv_policy.update_change_most);
 }
 
-/* The precision after the step into l->S: that which is wanted, its change limited to [low, high], and with a floor,
- * in z, for truncated components. False: no numbers. *limited: a limit was met. */
-static bool new_precision(const wv_step *s, const wv_update *c, wv_quadratic *l, bool free, double low, double high,
-                          bool *limited)
+/* The precision after the step into l->S: that which is wanted, its change limited to [low, high]. False: no numbers.
+ */
+static bool new_precision(const wv_step *s, const wv_update *c, wv_quadratic *l, bool free, double low, double high)
 {
-    size_t D = l->D;
-    double *P = l->A; /* the precision in z: the quadratic is not needed any more */
     want(c, l);
-    *limited = !free;
-    if (!free && !limit(s, l, low, high, l->S))
-        return false;
-    if (!c->truncated)
-        return true;
-    wv_square_multiply(D, CblasTrans, l->W, CblasNoTrans, l->S, l->S2);
-    wv_square_multiply(D, CblasNoTrans, l->S2, CblasNoTrans, l->W, P);
-    if (wv_dense_above(D, P, 1, wv_policy.update_flattest, l->S2))
-        return true;
-    *limited = true;
-    wv_dense_mirror(D, P);
-    if (!limit(s, l, wv_policy.update_flattest, INFINITY, P))
-        return false;
-    wv_square_multiply(D, CblasTrans, l->V, CblasNoTrans, P, l->S2);
-    wv_square_multiply(D, CblasNoTrans, l->S2, CblasNoTrans, l->V, l->S);
-    return true;
+    return free || limit(s, l, low, high, l->S);
 }
 
-/* When limits have changed the quadratic, give back its linear part: n0 += E[ z z'(P - wanted)z ]/2, in z. */
-static void give_back(const wv_step *s, const wv_update *c, wv_quadratic *l, double *n0)
+/* When limits have added `changed` to the precision, give back its linear part: n0 += E[ z z'changed z ]/2, in z. */
+static void give_back(const wv_step *s, const wv_update *c, const wv_quadratic *l, const double *changed, double *n0)
 {
     size_t mark = wv_arena_mark(s->arena), D = l->D;
-    double *changed = wv_arena_take(s->arena, D * D), *zPz = wv_arena_take(s->arena, c->n),
-           *n1 = wv_arena_zeros(s->arena, D); /* [D][D] in y, [n], [D] in z */
-    for (size_t i = 0; i < D; i++)
-        for (size_t k = 0; k < D; k++)
-            changed[i * D + k] = l->S[i * D + k] - (i == k) + c->rho * l->X[i * D + k];
-    wv_square_multiply(D, CblasTrans, l->W, CblasNoTrans, changed, l->S2);
-    wv_square_multiply(D, CblasNoTrans, l->S2, CblasNoTrans, l->W, changed);
+    double *zPz = wv_arena_take(s->arena, c->n), *n1 = wv_arena_zeros(s->arena, D); /* [n], [D] in z */
     wv_quadratic_forms(s, c, l, changed, zPz);
     for (size_t k = 0; k < c->n; k++)
         cblas_daxpy((int)D, c->u[k] * zPz[k], l->z + k * D, 1, n1, 1);
     cblas_dgemv(CblasRowMajor, CblasTrans, (int)D, (int)D, 1.0, l->V, (int)D, n1, 1, 1.0, n0, 1);
+    wv_arena_release(s->arena, mark);
+}
+
+/* to = B'AB. */
+static void change_units(wv_quadratic *l, const double *A, const double *B, double *to)
+{
+    wv_square_multiply(l->D, CblasTrans, B, CblasNoTrans, A, l->S2);
+    wv_square_multiply(l->D, CblasNoTrans, l->S2, CblasNoTrans, B, to);
+}
+
+/* The precision of the quadratic of a truncated component keeps a floor, in z, and its slope what that takes of it. The
+ * full step has both, so that steps of any length are parts of it, and noise in the floor averages out as all noise
+ * does. False: no numbers. */
+static bool keep_floor(const wv_step *s, const wv_update *c, wv_quadratic *l)
+{
+    size_t D = l->D, mark = wv_arena_mark(s->arena);
+    double *P = wv_arena_take(s->arena, D * D), *changed = wv_arena_take(s->arena, D * D);
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k < D; k++)
+            l->S[i * D + k] = (i == k) - (l->X[i * D + k] + l->X[k * D + i]) / 2;
+    change_units(l, l->S, l->W, P);
+    bool above = wv_dense_above(D, P, 1, wv_policy.update_flattest, l->S2), ok = true;
+    if (!above) {
+        wv_dense_mirror(D, P);
+        memcpy(changed, P, D * D * sizeof *changed);
+        ok = limit(s, l, wv_policy.update_flattest, INFINITY, P);
+    }
+    if (!above && ok) {
+        for (size_t i = 0; i < D * D; i++)
+            changed[i] = P[i] - changed[i];
+        give_back(s, c, l, changed, l->a0);
+        change_units(l, P, l->V, l->X);
+        for (size_t i = 0; i < D; i++)
+            for (size_t k = 0; k < D; k++)
+                l->X[i * D + k] = (i == k) - l->X[i * D + k];
+    }
+    wv_arena_release(s->arena, mark);
+    return ok;
+}
+
+/* What limits have added to the precision of the step, in l->S, is given back to n0. */
+static void give_back_limits(const wv_step *s, const wv_update *c, wv_quadratic *l, double *n0)
+{
+    size_t mark = wv_arena_mark(s->arena), D = l->D;
+    double *changed = wv_arena_take(s->arena, D * D);
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k < D; k++)
+            changed[i * D + k] = l->S[i * D + k] - (i == k) + c->rho * l->X[i * D + k];
+    change_units(l, changed, l->W, changed);
+    give_back(s, c, l, changed, n0);
     wv_arena_release(s->arena, mark);
 }
 
@@ -112,7 +138,7 @@ static bool new_location(const wv_step *s, const wv_update *c, wv_quadratic *l, 
     for (size_t i = 0; i < D; i++)
         n0[i] = (c->precondition ? 0 : c->rho * l->change[i]) - l->m.mean[i];
     if (c->truncated && limited)
-        give_back(s, c, l, n0);
+        give_back_limits(s, c, l, n0);
     bool definite = wv_dense_inverse_root(D, l->S, l->Q, l->S2);
     if (definite) {
         cblas_dtrmv(CblasRowMajor, CblasLower, CblasTrans, CblasNonUnit, d, l->Q, d, n0, 1);
@@ -168,6 +194,8 @@ static wv_update_result walk(const wv_step *s, const wv_update *c, wv_quadratic 
     wv_update_result result = {false, 0};
     size_t D = l->D;
     int d = (int)D;
+    if (c->truncated && !keep_floor(s, c, l))
+        return result;
     double size = slope_change(s, c, l);
     wv_square_multiply(D, CblasNoTrans, l->X, CblasNoTrans, l->M, l->S);
     result.kl = wv_square_trace(D, l->S, l->S) / 4 + size / 2;
@@ -175,12 +203,12 @@ static wv_update_result walk(const wv_step *s, const wv_update *c, wv_quadratic 
         return result;
     want(c, l);
     /* no trust region is narrower: where it is not left, r2 need not be known */
-    bool free = inside(c, l, wv_policy.update_change), limited;
+    bool free = inside(c, l, wv_policy.update_change);
     double clip = free ? wv_policy.update_change : region(s, c, l);
     want(c, l);
     bool low = free || wv_dense_above(D, l->S, 1, 1 / clip, l->S2),
          high = free || wv_dense_above(D, l->S, -1, -clip, l->S2);
-    if (!new_precision(s, c, l, low, 1 / clip, INFINITY, &limited) || !new_location(s, c, l, size, limited))
+    if (!new_precision(s, c, l, low, 1 / clip, INFINITY) || !new_location(s, c, l, size, !low))
         return result;
     double moved = cblas_dnrm2(d, l->delta, 1), most = wv_policy.update_move * sqrt((double)D);
     if (!isfinite(moved))
@@ -189,8 +217,7 @@ static wv_update_result walk(const wv_step *s, const wv_update *c, wv_quadratic 
         clip = region(s, c, l);
         cblas_dscal(d, fmin(1, clip * most / moved), l->delta, 1);
     }
-    if (!high &&
-        !(new_precision(s, c, l, false, 1 / clip, clip, &limited) && wv_dense_inverse_root(D, l->S, l->Q, l->S2)))
+    if (!high && !(new_precision(s, c, l, false, 1 / clip, clip) && wv_dense_inverse_root(D, l->S, l->Q, l->S2)))
         return result;
     c->family->colour(D, c->R, c->root, 1, l->delta, s->arena);
     cblas_daxpy(d, 1.0, l->delta, 1, c->mu, 1);

@@ -680,3 +680,16 @@ double target_gradient_error(const wvgd_model *model, size_t n, const double *z)
     free(work);
     return worst;
 }
+
+double target_smooth_cost(void *self, size_t dim, const double *a, const double *b, double *grad_a)
+{
+    (void)self;
+    double sum = 0;
+    for (size_t i = 0; i < dim; i++) {
+        double d = a[i] - b[i], r = sqrt(1 + d * d);
+        sum += r - 1;
+        if (grad_a)
+            grad_a[i] = d / r;
+    }
+    return sum;
+}

@@ -74,6 +74,9 @@ int target_log_gamma(wvgd_model *model, size_t D, const double *shapes);
 /* Independent standard Cauchy coordinates: no moments. */
 int target_cauchy(wvgd_model *model, size_t D);
 
+/* A cost: sum_i sqrt(1 + (a_i - b_i)^2) - 1. */
+double target_smooth_cost(void *self, size_t dim, const double *a, const double *b, double *grad_a);
+
 /* Largest difference, over n points z[n][D], between the model's gradient and central differences of its log
  * density, relative to 1 + the gradient's size. NAN if the model fails. */
 double target_gradient_error(const wvgd_model *model, size_t n, const double *z);

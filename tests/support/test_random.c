@@ -33,3 +33,36 @@ void test_random_normals(test_random *r, size_t n, double *x)
     for (size_t i = 0; i < n; i++)
         x[i] = test_random_normal(r);
 }
+
+void test_random_mixture(test_random *r, size_t K, double *weight, double *mean, double *sd)
+{
+    double sum = 0;
+    for (size_t k = 0; k < K; k++)
+        sum += weight[k] = test_random_uniform(r);
+    for (size_t k = 0; k < K; k++) {
+        weight[k] /= sum;
+        mean[k] = 1.5 * test_random_normal(r);
+        sd[k] = 0.1 + 0.9 * test_random_uniform(r);
+    }
+}
+
+void test_random_root(wvgd_family family, size_t D, test_random *r, double *root)
+{
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k < D; k++) {
+            double v = k == i ? 0.6 + test_random_uniform(r) : k < i ? 0.6 * test_random_uniform(r) - 0.3 : 0;
+            if (family == WVGD_FULL)
+                root[i * D + k] = v;
+            if (family == WVGD_DIAG && k == i)
+                root[i] = v;
+        }
+}
+
+void test_random_colour(wvgd_family family, size_t D, const double *root, const double *e, double *out)
+{
+    for (size_t i = 0; i < D; i++) {
+        out[i] = family == WVGD_DIAG ? root[i] * e[i] : 0;
+        for (size_t k = 0; family == WVGD_FULL && k <= i; k++)
+            out[i] += root[i * D + k] * e[k];
+    }
+}

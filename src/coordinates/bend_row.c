@@ -1,0 +1,306 @@
+/* bend_row.c - location and scale of a coordinate as functions of others: two experts (bend_row.h), and their fit to
+ * scores by Levenberg and Marquardt's method. */
+#include "coordinates/bend_row.h"
+#include "policy.h"
+#include <cblas.h>
+#include <lapacke.h>
+#include <math.h>
+#include <string.h>
+
+enum { MOST = 2 * WV_BEND_SLOPES + 2 * WV_BEND_SQUARES, DAMPED_MOST = 30 };
+
+static const double log_2 = 0.693147180559945309417;
+
+void wv_bend_row_clear(wv_bend_row *row)
+{
+    memset(row, 0, sizeof *row);
+    row->precision[0][0] = row->precision[1][0] = -log_2;
+}
+
+/* An argument as a row sees it: beyond the clip rows are constant. */
+static double clipped(double t)
+{
+    return fmin(fmax(t, -wv_policy.bend_clip), wv_policy.bend_clip);
+}
+
+/* Both experts at a point. */
+typedef struct {
+    double t[WV_BEND_PARENTS];
+    double share[2], mu[2]; /* p_k / (p_1 + p_2), mu_k */
+    double log_precision;   /* log(p_1 + p_2) */
+} experts;
+
+static experts look(const wv_bend_row *row, const double *t)
+{
+    experts e;
+    double log_p[2];
+    size_t n = row->parents;
+    for (size_t i = 0; i < n; i++)
+        e.t[i] = clipped(t[row->parent[i]]);
+    for (size_t k = 0; k < 2; k++) {
+        log_p[k] = row->precision[k][0];
+        e.mu[k] = row->location[k][0];
+        for (size_t i = 0; i < n; i++) {
+            log_p[k] += row->precision[k][1 + i] * e.t[i];
+            e.mu[k] += row->location[k][1 + i] * e.t[i] + row->location[k][1 + n + i] * (e.t[i] * e.t[i] - 1);
+        }
+    }
+    double top = fmax(log_p[0], log_p[1]);
+    e.log_precision = top + log(exp(log_p[0] - top) + exp(log_p[1] - top));
+    e.share[0] = exp(log_p[0] - e.log_precision);
+    e.share[1] = exp(log_p[1] - e.log_precision);
+    return e;
+}
+
+static double log_scale(const experts *e)
+{
+    return fmin(fmax(-e->log_precision / 2, -wv_policy.bend_log_scale), wv_policy.bend_log_scale);
+}
+
+wv_bend_place wv_bend_row_at(const wv_bend_row *row, const double *t)
+{
+    experts e = look(row, t);
+    size_t n = row->parents;
+    wv_bend_place p = {.s = log_scale(&e), .m = e.share[0] * e.mu[0] + e.share[1] * e.mu[1]};
+    bool free = fabs(e.log_precision) < 2 * wv_policy.bend_log_scale;
+    for (size_t i = 0; i < n; i++) {
+        bool inside = fabs(t[row->parent[i]]) < wv_policy.bend_clip;
+        double b0 = row->precision[0][1 + i], b1 = row->precision[1][1 + i];
+        p.ds[i] = inside && free ? -(e.share[0] * b0 + e.share[1] * b1) / 2 : 0;
+        double moved = e.share[0] * e.share[1] * (e.mu[0] - e.mu[1]) * (b0 - b1);
+        for (size_t k = 0; k < 2; k++)
+            moved += e.share[k] * (row->location[k][1 + i] + 2 * e.t[i] * row->location[k][1 + n + i]);
+        p.dm[i] = inside ? moved : 0;
+    }
+    return p;
+}
+
+void wv_bend_row_rescale(wv_bend_row *row, size_t which, double shift, double scale)
+{
+    size_t n = row->parents, i = 0;
+    while (i < n && row->parent[i] != which)
+        i++;
+    if (i == n)
+        return;
+    for (size_t k = 0; k < 2; k++) {
+        double *b = row->precision[k], *c = row->location[k], slope = c[1 + i], square = c[1 + n + i];
+        b[0] += b[1 + i] * shift;
+        b[1 + i] *= scale;
+        c[1 + n + i] = square * scale * scale; /* t = shift + scale t': t^2 - 1 in terms of t' and t'^2 - 1 */
+        c[1 + i] = (slope + 2 * square * shift) * scale;
+        c[0] += slope * shift + square * (shift * shift - 1) + c[1 + n + i];
+    }
+}
+
+/* ---- the fit ----------------------------------------------------------------------------------------------------- */
+/* Parameters in one array: precisions of both experts, then their locations. */
+static size_t count(const wv_bend_row *row)
+{
+    return 4 + 6 * row->parents;
+}
+
+static void pack(const wv_bend_row *row, double *theta)
+{
+    size_t slopes = 1 + row->parents, squares = 1 + 2 * row->parents;
+    for (size_t k = 0; k < 2; k++) {
+        memcpy(theta + k * slopes, row->precision[k], slopes * sizeof *theta);
+        memcpy(theta + 2 * slopes + k * squares, row->location[k], squares * sizeof *theta);
+    }
+}
+
+static void unpack(wv_bend_row *row, const double *theta)
+{
+    size_t slopes = 1 + row->parents, squares = 1 + 2 * row->parents;
+    for (size_t k = 0; k < 2; k++) {
+        memcpy(row->precision[k], theta + k * slopes, slopes * sizeof *theta);
+        memcpy(row->location[k], theta + 2 * slopes + k * squares, squares * sizeof *theta);
+    }
+}
+
+/* ridge[count], and where it pulls: y = v. */
+static void make_ridge(const wv_bend_row *row, double slope, double *ridge, double *origin)
+{
+    wv_bend_row plain = *row;
+    size_t n = row->parents, slopes = 1 + n, squares = 1 + 2 * n;
+    wv_bend_row_clear(&plain);
+    plain.parents = n;
+    pack(&plain, origin);
+    for (size_t i = 0; i < count(row); i++)
+        ridge[i] = slope;
+    for (size_t k = 0; k < 2; k++) {
+        double *location = ridge + 2 * slopes + k * squares;
+        ridge[k * slopes] = wv_policy.bend_ridge_free;
+        location[0] = wv_policy.bend_ridge_free;
+        for (size_t i = 0; i < n; i++)
+            location[1 + i] = wv_policy.bend_ridge_slope;
+    }
+}
+
+static double huber(double r)
+{
+    double a = fabs(r), h = wv_policy.bend_huber;
+    return a < h ? a * a : 2 * h * a - h * h;
+}
+
+/* Residual exp(s) g + exp(-s) (y - m) of a point, and, unless J is NULL, its derivatives by all parameters. */
+static double residual(const wv_bend_row *row, const wv_bend_points *p, size_t i, double *J)
+{
+    experts e = look(row, p->t + i * p->r);
+    double s = log_scale(&e), m = e.share[0] * e.mu[0] + e.share[1] * e.mu[1], away = exp(-s) * (p->y[i] - m),
+           pull = exp(s) * p->g[i], apart = exp(-s) * e.share[0] * e.share[1] * (e.mu[0] - e.mu[1]);
+    size_t n = row->parents, slopes = 1 + n, squares = 1 + 2 * n;
+    for (size_t k = 0; k < 2 && J; k++) {
+        double by_log = -e.share[k] / 2 * (pull - away) - (k ? -apart : apart), by_mu = -exp(-s) * e.share[k];
+        double *a = J + k * slopes, *c = J + 2 * slopes + k * squares;
+        a[0] = by_log;
+        c[0] = by_mu;
+        for (size_t j = 0; j < n; j++) {
+            a[1 + j] = by_log * e.t[j];
+            c[1 + j] = by_mu * e.t[j];
+            c[1 + n + j] = by_mu * (e.t[j] * e.t[j] - 1);
+        }
+    }
+    return pull + away;
+}
+
+/* Both experts move together: derivatives, and parameters, of the second are those of the first. */
+static void tie(const wv_bend_row *row, double *J)
+{
+    size_t slopes = 1 + row->parents, squares = 1 + 2 * row->parents;
+    for (size_t i = 0; i < slopes; i++)
+        J[i] = J[slopes + i] = (J[i] + J[slopes + i]) / 2;
+    for (size_t i = 0; i < squares; i++)
+        J[2 * slopes + i] = J[2 * slopes + squares + i] = (J[2 * slopes + i] + J[2 * slopes + squares + i]) / 2;
+}
+
+typedef struct {
+    const wv_bend_points *p;
+    bool tied;
+    double ridge[MOST], origin[MOST];
+} problem;
+
+static double cost_of(const problem *q, const wv_bend_row *row)
+{
+    double sum = 0, theta[MOST];
+    for (size_t i = 0; i < q->p->n; i++)
+        sum += q->p->w[i] > 0 ? q->p->w[i] * huber(residual(row, q->p, i, NULL)) : 0;
+    pack(row, theta);
+    for (size_t k = 0; k < count(row); k++)
+        sum += q->ridge[k] * (theta[k] - q->origin[k]) * (theta[k] - q->origin[k]);
+    return isfinite(sum) ? sum : INFINITY;
+}
+
+/* H[P][P] and gradient h[P] of half the cost, J' W J and J' W r with the ridge; J[block][P]. */
+static void gauss_newton(const problem *q, const wv_bend_row *row, double *H, double *h, wv_arena *arena)
+{
+    enum { BLOCK = 256 };
+    size_t P = count(row), mark = wv_arena_mark(arena);
+    double *J = wv_arena_take(arena, BLOCK * P), *r = wv_arena_take(arena, BLOCK), theta[MOST];
+    memset(H, 0, P * P * sizeof *H);
+    memset(h, 0, P * sizeof *h);
+    for (size_t first = 0; first < q->p->n; first += BLOCK) {
+        size_t here = q->p->n - first < BLOCK ? q->p->n - first : BLOCK;
+        for (size_t i = 0; i < here; i++) {
+            double *row_J = J + i * P, w = q->p->w[first + i];
+            r[i] = residual(row, q->p, first + i, row_J);
+            if (q->tied)
+                tie(row, row_J);
+            double root = sqrt(w / fmax(1, fabs(r[i]) / wv_policy.bend_huber));
+            bool good = w > 0 && isfinite(r[i]);
+            for (size_t k = 0; k < P; k++)
+                row_J[k] = good ? root * row_J[k] : 0;
+            r[i] = good ? root * r[i] : 0;
+        }
+        cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)P, (int)here, 1.0, J, (int)P, 1.0, H, (int)P);
+        cblas_dgemv(CblasRowMajor, CblasTrans, (int)here, (int)P, 1.0, J, (int)P, r, 1, 1.0, h, 1);
+    }
+    pack(row, theta);
+    for (size_t k = 0; k < P; k++) {
+        H[k * P + k] += q->ridge[k];
+        h[k] += q->ridge[k] * (theta[k] - q->origin[k]);
+    }
+    wv_arena_release(arena, mark);
+}
+
+/* The row after a step damped by `damping`; false: there is none. A: [P][P] scratch. */
+static bool try_step(const problem *q, const wv_bend_row *row, const double *H, const double *h, double damping,
+                     wv_bend_row *to, double *A)
+{
+    const double ridge = 1e-9;
+    size_t P = count(row);
+    double d[MOST], theta[MOST], longest = 0;
+    memcpy(A, H, P * P * sizeof *A);
+    memcpy(d, h, P * sizeof *d);
+    for (size_t k = 0; k < P; k++)
+        A[k * P + k] += damping * (H[k * P + k] + ridge) + ridge;
+    if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)P, A, (lapack_int)P) != 0 ||
+        LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)P, 1, A, (lapack_int)P, d, (lapack_int)P) != 0)
+        return false;
+    if (q->tied)
+        tie(row, d);
+    for (size_t k = 0; k < P; k++)
+        longest = fmax(longest, fabs(d[k]));
+    if (!isfinite(longest))
+        return false;
+    pack(row, theta);
+    cblas_daxpy((int)P, -fmin(1, wv_policy.bend_step / fmax(longest, ridge)), d, 1, theta, 1);
+    *to = *row;
+    unpack(to, theta);
+    return true;
+}
+
+/* Levenberg and Marquardt's iterations; returns the cost. */
+static double descend(const problem *q, wv_bend_row *row, wv_arena *arena)
+{
+    const double first_damping = 1e-2, easier = 0.25, harder = 6, hopeless = 1e6, little = 1e-5;
+    size_t mark = wv_arena_mark(arena), P = count(row);
+    double *H = wv_arena_take(arena, P * P), *A = wv_arena_take(arena, P * P), h[MOST], damping = first_damping,
+           cost = cost_of(q, row);
+    for (size_t tries = 0, fresh = 1; tries < DAMPED_MOST && damping < hopeless; tries++) {
+        wv_bend_row next;
+        if (fresh)
+            gauss_newton(q, row, H, h, arena);
+        double after = try_step(q, row, H, h, damping, &next, A) ? cost_of(q, &next) : INFINITY;
+        fresh = after < cost;
+        damping *= fresh ? easier : harder;
+        if (!fresh)
+            continue;
+        double gained = cost - after;
+        *row = next;
+        cost = after;
+        if (gained < little * cost)
+            break;
+    }
+    wv_arena_release(arena, mark);
+    return cost;
+}
+
+/* The experts are pulled apart along the slope that both have. */
+static void part(wv_bend_row *row)
+{
+    const double least = 0.5;
+    size_t n = row->parents;
+    double norm = cblas_dnrm2((int)n, row->precision[0] + 1, 1);
+    for (size_t i = 0; i < n && norm > 0; i++) {
+        double d = row->precision[0][1 + i] / norm * fmax(least, least * norm);
+        row->precision[0][1 + i] += d;
+        row->precision[1][1 + i] -= d;
+    }
+}
+
+double wv_bend_row_fit(wv_bend_row *row, const wv_bend_points *p, double ridge, bool anew, wv_arena *arena)
+{
+    problem q = {.p = p, .tied = true};
+    make_ridge(row, ridge, q.ridge, q.origin);
+    if (anew) {
+        wv_bend_row start;
+        wv_bend_row_clear(&start);
+        start.parents = row->parents;
+        memcpy(start.parent, row->parent, sizeof start.parent);
+        *row = start;
+        descend(&q, row, arena);
+        part(row);
+    }
+    q.tied = false;
+    return descend(&q, row, arena);
+}

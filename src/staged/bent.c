@@ -1,0 +1,262 @@
+/* bent.c - the staged solver in bent coordinates (bent.h). */
+#include "staged/bent.h"
+#include "dense.h"
+#include "fit.h"
+#include "policy.h"
+#include "weights.h"
+#include <cblas.h>
+#include <math.h>
+#include <string.h>
+
+bool wv_bent_new(wv_bent *b, size_t D, size_t room)
+{
+    return wv_mixture_new(&b->straight, D, room) && wv_mixture_new(&b->bent, D, room);
+}
+
+void wv_bent_free(wv_bent *b)
+{
+    wv_mixture_free(&b->straight);
+    wv_mixture_free(&b->bent);
+}
+
+typedef struct {
+    size_t looked, kept, cells, tries;
+    double wanted, elbo;
+} flags;
+
+bool wv_bent_archive(wv_bent *b, wv_archive *a)
+{
+    flags c = {b->looked, b->kept, b->cells, b->tries, b->wanted, b->elbo};
+    wv_archive_values(a, &c, sizeof c);
+    if (c.looked > 1 || c.kept > 1 || c.cells > 1 || (c.cells && !c.kept))
+        return wv_archive_refuse(a);
+    if (wv_archive_reading(a)) {
+        b->looked = c.looked;
+        b->kept = c.kept;
+        b->cells = c.cells;
+        b->tries = c.tries;
+        b->wanted = c.wanted;
+        b->elbo = c.elbo;
+    }
+    return wv_mixture_archive(&b->straight, a, 0) && wv_mixture_archive(&b->bent, a, 0);
+}
+
+/* ---- the search -------------------------------------------------------------------------------------------------- */
+static bool wanted(const wvgd_fit *f)
+{
+    return f->bend.D && !f->bent.looked && !f->bend.on;
+}
+
+void wv_bent_remember(wvgd_fit *f)
+{
+    if (wanted(f))
+        wv_bend_pool_take(&f->pool, f->b.n, f->b.x, f->b.log_p, f->b.grad);
+}
+
+void wv_bent_forget(wvgd_fit *f)
+{
+    f->bent.looked = true;
+    wv_bend_pool_clear(&f->pool);
+}
+
+bool wv_bent_begin(wvgd_fit *f)
+{
+    if (!wanted(f))
+        return false;
+    size_t heaviest = 0;
+    for (size_t k = 1; k < f->mix.K; k++)
+        heaviest = f->mix.w[k] > f->mix.w[heaviest] ? k : heaviest;
+    const wv_draws *d = &f->closing.draws;
+    wv_bend_pool_take(&f->pool, d->n, d->x, d->log_p, d->grad);
+    if (!wv_bend_find(&f->pool, &f->bend, f->mix.mu + heaviest * f->D, f->mix.root + heaviest * f->D * f->D, f->arena))
+        return false;
+    wv_mixture_copy(&f->bent.straight, &f->mix);
+    f->bent.wanted = f->growth.wanted;
+    f->bent.elbo = f->fitting.elbo;
+    return true;
+}
+
+void wv_bent_ask(wvgd_fit *f)
+{
+    wv_stream stream = {f->opt.seed, WV_RNG_BEND, f->count.batch, 0};
+    f->b.n = wv_bend_batch(f->D);
+    wv_bend_draw(&f->pool, &f->bend, &stream, f->b.n, f->b.x, f->arena);
+}
+
+/* The mixture in u: a standard normal. */
+static void enter(wvgd_fit *f)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *mu = wv_arena_zeros(f->arena, D), *root = wv_arena_zeros(f->arena, D * D);
+    for (size_t i = 0; i < D; i++)
+        root[i * (D + 1)] = 1;
+    wv_mixture_set_one(&f->mix, mu, root);
+    wv_mixture_clear(&f->mix_tried);
+    wv_draws_clear(&f->recent);
+    wv_bend_switch(&f->bend, true);
+    wv_arena_release(f->arena, mark);
+}
+
+bool wv_bent_tell(wvgd_fit *f)
+{
+    bool last = wv_bend_learn(&f->pool, &f->bend, f->b.n, f->b.x, f->b.log_p, f->b.grad, f->arena);
+    if (last)
+        enter(f);
+    return last;
+}
+
+/* ---- the choice -------------------------------------------------------------------------------------------------- */
+bool wv_bent_on_trial(const wvgd_fit *f)
+{
+    return f->bend.on && !f->bent.kept;
+}
+
+void wv_bent_keep(wvgd_fit *f)
+{
+    f->bent.kept = true;
+    wv_bent_forget(f);
+}
+
+void wv_bent_leave(wvgd_fit *f)
+{
+    wv_bend_switch(&f->bend, false);
+    wv_bend_pool_reopen(&f->pool);
+    f->bent.looked = ++f->bent.tries >= (size_t)wv_policy.bend_tries;
+    wv_mixture_copy(&f->mix, &f->bent.straight);
+    wv_mixture_clear(&f->mix_tried);
+    wv_draws_clear(&f->recent);
+}
+
+void wv_bent_set_cells(wv_bent *b, bool cells)
+{
+    b->cells = cells;
+}
+
+/* ---- draws and mixture between u and x --------------------------------------------------------------------------- */
+/* All closing draws, by the map or by its inverse; log m changes as log p does. */
+static void move_draws(wvgd_fit *f, bool to_user)
+{
+    const wv_draws *d = &f->closing.draws;
+    size_t n = d->n, D = f->D, mark = wv_arena_mark(f->arena);
+    double *x = wv_arena_take(f->arena, n * D), *log_p = wv_arena_take(f->arena, n),
+           *log_m = wv_arena_take(f->arena, n), *grad = wv_arena_take(f->arena, n * D);
+    memcpy(log_p, d->log_p, n * sizeof *log_p);
+    memcpy(log_m, d->log_m, n * sizeof *log_m);
+    memcpy(grad, d->grad, n * D * sizeof *grad);
+    if (to_user) {
+        wv_bend_forward(&f->bend, n, d->x, x, NULL, f->arena);
+        wv_bend_push(&f->bend, n, d->x, log_p, grad, f->arena);
+        wv_bend_push(&f->bend, n, d->x, log_m, NULL, f->arena);
+    } else {
+        wv_bend_inverse(&f->bend, n, d->x, x, f->arena);
+        wv_bend_pull(&f->bend, n, x, log_p, grad, f->arena);
+        wv_bend_pull(&f->bend, n, x, log_m, NULL, f->arena);
+    }
+    wv_draws_move(&f->closing.draws, x, log_p, grad, log_m);
+    wv_arena_release(f->arena, mark);
+}
+
+/* Slices of the posterior along the first argument, of equal mass: in each of them it is nearly a Gaussian. */
+static size_t slices(const wvgd_fit *f)
+{
+    double most = f->outcome.ess / (wv_policy.bend_slice_draws * (double)f->D);
+    return (size_t)fmin(fmax(fmin(most, wv_policy.bend_slices), 1), (double)f->mix.room);
+}
+
+/* slice[n] of each closing draw, while these stand in u. */
+static void cut(wvgd_fit *f, size_t K, size_t *slice)
+{
+    const wv_draws *d = &f->closing.draws;
+    size_t n = d->n, mark = wv_arena_mark(f->arena);
+    double *first = wv_arena_take(f->arena, n), below = 0;
+    uint32_t *order = wv_arena_take_index(f->arena, n);
+    for (size_t i = 0; i < n; i++)
+        first[i] = d->x[i * f->D];
+    wv_weights_order(n, first, order, f->arena);
+    for (size_t i = 0; i < n; i++) {
+        size_t k = (size_t)((double)K * below);
+        slice[order[i]] = k < K ? k : K - 1;
+        below += f->closing.v[order[i]];
+    }
+    wv_arena_release(f->arena, mark);
+}
+
+/* Mass, mean [D] and root [D][D] of the draws of a slice; false: none. */
+static bool slice_moments(wvgd_fit *f, const size_t *slice, size_t k, double *mass, double *mean, double *root)
+{
+    const wv_draws *d = &f->closing.draws;
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *away = wv_arena_take(f->arena, D), *spare = wv_arena_take(f->arena, D * D);
+    *mass = 0;
+    memset(mean, 0, D * sizeof *mean);
+    memset(root, 0, D * D * sizeof *root);
+    for (size_t i = 0; i < d->n; i++)
+        if (slice[i] == k) {
+            *mass += f->closing.v[i];
+            cblas_daxpy((int)D, f->closing.v[i], d->x + i * D, 1, mean, 1);
+        }
+    if (*mass > 0)
+        cblas_dscal((int)D, 1 / *mass, mean, 1);
+    for (size_t i = 0; i < d->n; i++)
+        if (slice[i] == k) {
+            for (size_t c = 0; c < D; c++)
+                away[c] = d->x[i * D + c] - mean[c];
+            cblas_dsyr(CblasRowMajor, CblasLower, (int)D, f->closing.v[i] / *mass, away, 1, root, (int)D);
+        }
+    bool good = *mass > 0;
+    for (size_t c = 0; c < D; c++)
+        good = good && root[c * D + c] > 0 && isfinite(root[c * D + c]);
+    good = good && wv_dense_chol(D, root, spare);
+    wv_arena_release(f->arena, mark);
+    return good;
+}
+
+/* The mixture that cells in x begin with: a Gaussian for each slice. */
+static void set_slices(wvgd_fit *f, size_t K, const size_t *slice)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *mean = wv_arena_take(f->arena, D), *root = wv_arena_take(f->arena, D * D), mass;
+    wv_mixture_clear(&f->mix);
+    for (size_t k = 0; k < K; k++)
+        if (slice_moments(f, slice, k, &mass, mean, root))
+            wv_mixture_append(&f->mix, &(wv_gaussian){wv_family_get(WVGD_FULL), D, 0, mean, root, 0}, mass);
+    if (f->mix.K)
+        wv_mixture_normalise(&f->mix);
+    else
+        wv_mixture_copy(&f->mix, &f->bent.straight);
+    wv_arena_release(f->arena, mark);
+}
+
+void wv_bent_to_user(wvgd_fit *f)
+{
+    size_t mark = wv_arena_mark(f->arena), K = slices(f), *slice = wv_arena_take_sizes(f->arena, f->closing.draws.n);
+    cut(f, K, slice);
+    move_draws(f, true);
+    wv_bend_switch(&f->bend, false);
+    wv_mixture_copy(&f->bent.bent, &f->mix);
+    set_slices(f, K, slice);
+    wv_arena_release(f->arena, mark);
+}
+
+void wv_bent_to_solver(wvgd_fit *f)
+{
+    if (!f->bent.kept || f->bend.on)
+        return;
+    move_draws(f, false);
+    wv_bend_switch(&f->bend, true);
+    wv_mixture_copy(&f->mix, &f->bent.bent);
+}
+
+double wv_bent_log_density(wvgd_fit *f, const double *x)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    double *u = wv_arena_take(f->arena, f->D), *spare = wv_arena_take(f->arena, f->D), log_m, log_det = 0;
+    if (f->bend.on) {
+        wv_bend_inverse(&f->bend, 1, x, u, f->arena);
+        wv_bend_forward(&f->bend, 1, u, spare, &log_det, f->arena);
+    } else
+        memcpy(u, x, f->D * sizeof *u);
+    wv_staged_closing_log_density(f, 1, u, &log_m);
+    wv_arena_release(f->arena, mark);
+    return log_m - log_det;
+}

@@ -1,0 +1,49 @@
+/* bent.h - the staged solver in bent coordinates: when a bend is looked for, whether it is kept, and the way of draws
+ * and mixtures between u, where the solver works, and the user's x. */
+#ifndef WV_BENT_H
+#define WV_BENT_H
+#include "archive.h"
+#include "mixture.h"
+#include "wvgd.h"
+
+typedef struct {
+    size_t tries;        /* maps that have been fitted and left */
+    bool looked;         /* for a bend, and nothing more is looked for */
+    bool kept;           /* there is one, and the solver works, or has worked, in u */
+    bool cells;          /* components of cells are Gaussians of u */
+    double elbo;         /* of the mixture before the bend */
+    double wanted;       /* draws that the evidence would need without a bend */
+    wv_mixture straight; /* the mixture before the bend, in x */
+    wv_mixture bent;     /* while draws and mixture stand in x: the mixture in u */
+} wv_bent;
+
+bool wv_bent_new(wv_bent *b, size_t D, size_t room);
+void wv_bent_free(wv_bent *b);
+bool wv_bent_archive(wv_bent *b, wv_archive *a);
+
+/* Points paid for are remembered until a bend has been looked for. */
+void wv_bent_remember(wvgd_fit *f);
+
+/* Looks for a bend around the one component of the mixture, whose trial is in: evaluations for its fit come next.
+ * False: there is none. */
+bool wv_bent_begin(wvgd_fit *f);
+void wv_bent_ask(wvgd_fit *f);
+bool wv_bent_tell(wvgd_fit *f); /* true: the bend has been fitted, and the solver works in u */
+
+/* Nothing more is looked for. */
+void wv_bent_forget(wvgd_fit *f);
+
+/* Whether a trial in u decides if the bend stays; and back to x. */
+bool wv_bent_on_trial(const wvgd_fit *f);
+void wv_bent_keep(wvgd_fit *f);
+void wv_bent_leave(wvgd_fit *f);
+
+void wv_bent_set_cells(wv_bent *b, bool cells);
+
+/* Closing draws, with their weights, and a mixture for the cells: to x, and back to u where more are drawn. */
+void wv_bent_to_user(wvgd_fit *f);
+void wv_bent_to_solver(wvgd_fit *f);
+
+/* Log density of the closing proposals at a point of the user's. */
+double wv_bent_log_density(wvgd_fit *f, const double *x);
+#endif

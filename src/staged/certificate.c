@@ -1,0 +1,158 @@
+/* certificate.c - importance sampling cannot see mass where its proposal has no draws; chains can. They set out from
+ * closing draws, resampled by their weights, and take a few Hamiltonian trajectories in lock step, in the metric of the
+ * mixture's components of their mode. Mass at x where p~(x) > c m(x) Z needs more draws of m than there are: if two
+ * chains ever stand at such a state, the proposal misses a part of the posterior (method, section 9).
+ */
+#include "staged/certificate.h"
+#include "fit.h"
+#include "memory.h"
+#include "policy.h"
+#include "rng.h"
+#include "staged/chains.h"
+#include "staged/decisions.h"
+#include "staged/staged_closing.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool wv_certificate_new(wv_certificate *c, size_t D)
+{
+    *c = (wv_certificate){.D = D};
+    const wv_slot slots[] = {{&c->outside_x, wv_times(WV_WALKERS, D)}};
+    c->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_AS_IT_IS);
+    return c->memory != NULL;
+}
+
+void wv_certificate_free(wv_certificate *c)
+{
+    free(c->memory);
+}
+
+void wv_certificate_copy(wv_certificate *to, const wv_certificate *from)
+{
+    to->now = from->now;
+}
+
+void wv_certificate_forget(wv_certificate *c)
+{
+    c->now.result = WV_CERTIFICATE_NONE;
+    c->now.walks = c->now.outside = c->now.round = 0;
+}
+
+bool wv_certificate_archive(wv_certificate *c, wv_archive *a, bool running)
+{
+    wv_certified s = c->now;
+    wv_archive_values(a, &s, sizeof s);
+    if (s.result > WV_CERTIFICATE_FAILED || s.chains > WV_WALKERS)
+        return wv_archive_refuse(a);
+    if (wv_archive_reading(a))
+        c->now = s;
+    wv_archive_array(a, c->outside_x, running ? s.chains * c->D : 0);
+    return true;
+}
+
+static void begin_trajectory(wvgd_fit *f)
+{
+    wv_chains_begin(f, wv_policy.certificate_length, WV_RNG_CERTIFY);
+}
+
+static bool begin_round(wvgd_fit *f)
+{
+    wv_certificate *c = &f->certificate;
+    if (!wv_chains_place(f, c->now.chains, WV_RNG_CERTIFY))
+        return false;
+    memcpy(c->outside_x, f->chains.x, c->now.chains * c->D * sizeof *c->outside_x);
+    for (size_t i = 0; i < c->now.chains; i++)
+        c->now.most[i] = -INFINITY;
+    c->now.walks += c->now.chains;
+    c->now.trajectory = 0;
+    if (!wv_chains_wait(f))
+        begin_trajectory(f);
+    return true;
+}
+
+/* Sd of log p~ - log mixture over some of the final draws: what their weights vary by, if they were draws of the
+ * mixture. The proposal has heavier tails, so that its own weights are never even. */
+static double unevenness(wvgd_fit *f)
+{
+    const wv_draws *b = &f->closing.draws;
+    size_t first = f->closing.trial, most = (size_t)wv_policy.certificate_looked_at,
+           n = b->n - first < most ? b->n - first : most, mark = wv_arena_mark(f->arena);
+    double *log_m = wv_arena_take(f->arena, n), sum = 0, mean = 0, square = 0;
+    wv_mixture_log_density(&f->mix, n, b->x + first * f->D, log_m, NULL, &f->workers);
+    for (size_t i = 0; i < n; i++) {
+        double v = exp(fmin(log_m[i] - b->log_m[first + i], 0)), off = b->log_p[first + i] - log_m[i];
+        if (!(v > 0) || off == -INFINITY)
+            continue;
+        sum += v;
+        square += v * (off - mean) * (off - mean) * (1 - v / sum);
+        mean += v / sum * (off - mean);
+    }
+    wv_arena_release(f->arena, mark);
+    return sum > 0 ? sqrt(square / sum) : INFINITY;
+}
+
+bool wv_certificate_begin(wvgd_fit *f)
+{
+    wv_certificate *c = &f->certificate;
+    wv_certificate_forget(c);
+    c->now.chains = wv_decide_chains(unevenness(f), WV_WALKERS);
+    if (!c->now.chains)
+        c->now.result = WV_CERTIFICATE_EXACT;
+    return c->now.chains && begin_round(f);
+}
+
+/* p~/(m Z) at the states of the chains. */
+static void weigh(wvgd_fit *f)
+{
+    wv_certificate *c = &f->certificate;
+    size_t mark = wv_arena_mark(f->arena), D = c->D;
+    double *log_m = wv_arena_take(f->arena, c->now.chains);
+    wv_staged_closing_log_density(f, c->now.chains, f->chains.x, log_m);
+    for (size_t i = 0; i < c->now.chains; i++) {
+        double log_w = f->chains.log_p[i] - log_m[i] - f->outcome.evidence.value;
+        if (!(log_w > c->now.most[i]))
+            continue;
+        c->now.outside += wv_decide_outside(log_w) && !wv_decide_outside(c->now.most[i]);
+        c->now.most[i] = log_w;
+        memcpy(c->outside_x + i * D, f->chains.x + i * D, D * sizeof *c->outside_x);
+    }
+    wv_arena_release(f->arena, mark);
+}
+
+/* True: it was the last one. */
+static bool end_trajectory(wvgd_fit *f)
+{
+    wv_certificate *c = &f->certificate;
+    wv_chains_end(f, 1, WV_RNG_CERTIFY);
+    weigh(f);
+    if ((double)++c->now.trajectory < wv_policy.certificate_trajectories)
+        begin_trajectory(f);
+    return (double)c->now.trajectory >= wv_policy.certificate_trajectories;
+}
+
+/* A chain outside may be chance: as many more tell. True: it is decided. */
+static bool judge(wvgd_fit *f)
+{
+    wv_certificate *c = &f->certificate;
+    if (wv_decide_more_chains(c->now.outside, c->now.round) && begin_round(f)) {
+        c->now.round++;
+        return false;
+    }
+    bool failed = wv_decide_refuted(c->now.outside);
+    c->now.failures += failed;
+    c->now.result = failed ? WV_CERTIFICATE_FAILED : WV_CERTIFICATE_PASSED;
+    return true;
+}
+
+bool wv_certificate_tell(wvgd_fit *f)
+{
+    wv_certificate *c = &f->certificate;
+    c->now.evaluations += f->differences.n ? f->differences.n : f->b.n;
+    if (f->chains.now.arriving) {
+        wv_chains_arrive(f);
+        begin_trajectory(f);
+        return false;
+    }
+    return wv_chains_tell(f) && end_trajectory(f) && judge(f);
+}

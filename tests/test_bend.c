@@ -1,0 +1,457 @@
+/* test_bend.c - bent coordinates: the map against long double, its inverse, determinant and gradients against
+ * differences, fits of rows and lines to scores whose answer is known, and forged states. It would find a wrong
+ * derivative, a map that is not its inverse's inverse, and an index out of range. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coordinates/bend.h"
+#include "policy.h"
+#include "support/near.h"
+#include "support/test_random.h"
+
+enum { D = 6, ARGUMENTS = 2, OTHERS = D - ARGUMENTS, ROOM = 4000000 };
+
+typedef struct {
+    wv_bend b;
+    wv_arena *arena;
+    test_random r;
+} fixture;
+
+/* A row of all arguments. */
+static wv_bend_row some_row(test_random *r, size_t parents)
+{
+    wv_bend_row row;
+    wv_bend_row_clear(&row);
+    row.parents = parents;
+    for (size_t k = 0; k < row.parents; k++)
+        row.parent[k] = row.parents - 1 - k;
+    for (size_t e = 0; e < 2; e++) {
+        for (size_t k = 0; k <= row.parents; k++)
+            row.precision[e][k] += 0.5 * test_random_normal(r);
+        for (size_t k = 0; k <= 2 * row.parents; k++)
+            row.location[e][k] = 0.3 * test_random_normal(r);
+    }
+    return row;
+}
+
+/* Two layers of the others, each in a basis that two reflections make. */
+static void add_layers(fixture *f)
+{
+    for (size_t l = 0; l < 2; l++) {
+        double T[OTHERS * OTHERS] = {0};
+        wv_bend_row row[OTHERS];
+        for (size_t i = 0; i < OTHERS; i++) {
+            T[i * (OTHERS + 1)] = 1;
+            row[i] = some_row(&f->r, ARGUMENTS);
+        }
+        for (size_t round = 0; round < 2; round++) {
+            double v[OTHERS], square = 0;
+            test_random_normals(&f->r, OTHERS, v);
+            for (size_t i = 0; i < OTHERS; i++)
+                square += v[i] * v[i];
+            for (size_t i = 0; i < OTHERS; i++) {
+                double along = 0;
+                for (size_t k = 0; k < OTHERS; k++)
+                    along += T[i * OTHERS + k] * v[k];
+                for (size_t k = 0; k < OTHERS; k++)
+                    T[i * OTHERS + k] -= 2 * along * v[k] / square;
+            }
+        }
+        wv_bend_add_layer(&f->b, T, row);
+    }
+}
+
+/* A map with all that it may have: arguments that depend on each other, rows in three layers, a curved line for each
+ * coordinate. */
+static void set_up(fixture *f, uint64_t seed)
+{
+    memset(f, 0, sizeof *f);
+    f->r = test_random_seed(seed);
+    f->arena = wv_arena_new(ROOM);
+    assert_true(f->arena && wv_bend_new(&f->b, D, 64));
+    double centre[D], basis[D * D], value[WV_BEND_KNOTS];
+    test_random_normals(&f->r, D, centre);
+    for (size_t i = 0; i < D * D; i++)
+        basis[i] = 0.3 * test_random_normal(&f->r) + (i % (D + 1) == 0);
+    assert_true(wv_bend_set_frame(&f->b, ARGUMENTS, centre, basis, f->arena));
+    for (size_t i = 0; i < D; i++) {
+        wv_bend_row row = some_row(&f->r, i < ARGUMENTS ? i : ARGUMENTS);
+        wv_bend_set_row(&f->b, i, &row);
+        wv_bend_line line;
+        double lean = test_random_uniform(&f->r);
+        for (size_t k = 0; k < WV_BEND_KNOTS; k++) {
+            double u = -4 + 9 * (double)k / (WV_BEND_KNOTS - 1);
+            value[k] = u + 0.4 * lean * sqrt(1 + u * u);
+        }
+        assert_true(wv_bend_line_set(&line, -4, 5, value));
+        wv_bend_set_line(&f->b, i, &line);
+    }
+    add_layers(f);
+}
+
+static void tear_down(fixture *f)
+{
+    wv_bend_free(&f->b);
+    wv_arena_free(f->arena);
+}
+
+/* ---- the map ----------------------------------------------------------------------------------------------------- */
+/* w_i in long double, from the formulas of bend_row.h. */
+static long double row_of(const wv_bend_row *row, const long double *w, long double v)
+{
+    long double p[2], mu[2];
+    for (size_t e = 0; e < 2; e++) {
+        p[e] = (long double)row->precision[e][0];
+        mu[e] = (long double)row->location[e][0];
+        for (size_t k = 0; k < row->parents; k++) {
+            long double t = w[row->parent[k]];
+            p[e] += (long double)row->precision[e][1 + k] * t;
+            mu[e] += (long double)row->location[e][1 + k] * t +
+                     (long double)row->location[e][1 + row->parents + k] * (t * t - 1);
+        }
+        p[e] = expl(p[e]);
+    }
+    return (p[0] * mu[0] + p[1] * mu[1]) / (p[0] + p[1]) + v / sqrtl(p[0] + p[1]);
+}
+
+/* v <- T (m + exp(s) T'v). */
+static void layer_of(const wv_bend_layer *layer, const long double *w, long double *v)
+{
+    long double turned[OTHERS] = {0};
+    for (size_t i = 0; i < OTHERS; i++) {
+        for (size_t k = 0; k < OTHERS; k++)
+            turned[i] += (long double)layer->turn[k * OTHERS + i] * v[k];
+        turned[i] = row_of(&layer->row[i], w, turned[i]);
+    }
+    for (size_t i = 0; i < OTHERS; i++) {
+        v[i] = 0;
+        for (size_t k = 0; k < OTHERS; k++)
+            v[i] += (long double)layer->turn[i * OTHERS + k] * turned[k];
+    }
+}
+
+static void maps_as_in_long_double(void **state)
+{
+    fixture f;
+    (void)state;
+    set_up(&f, 1);
+    for (size_t round = 0; round < 50; round++) {
+        double u[D], x[D];
+        long double v[D], w[D];
+        test_random_normals(&f.r, D, u);
+        wv_bend_forward(&f.b, 1, u, x, NULL, f.arena);
+        for (size_t i = 0; i < D; i++)
+            v[i] = (long double)wv_bend_line_at(&f.b.line[i], u[i]).v;
+        for (size_t i = 0; i < ARGUMENTS; i++)
+            w[i] = row_of(&f.b.row[i], w, v[i]);
+        for (size_t l = f.b.layers; l-- > 0;)
+            layer_of(&f.b.layer[l], w, v + ARGUMENTS);
+        for (size_t i = ARGUMENTS; i < D; i++)
+            w[i] = row_of(&f.b.row[i], w, v[i]);
+        for (size_t i = 0; i < D; i++) {
+            long double sum = (long double)f.b.centre[i], size = fabsl(sum);
+            for (size_t k = 0; k < D; k++) {
+                sum += (long double)f.b.basis[i * D + k] * w[k];
+                size += fabsl((long double)f.b.basis[i * D + k] * w[k]);
+            }
+            assert_near(x[i], (double)sum, 64 * DBL_EPSILON * (double)size);
+        }
+    }
+    tear_down(&f);
+}
+
+static void inverts(void **state)
+{
+    fixture f;
+    (void)state;
+    set_up(&f, 2);
+    for (size_t round = 0; round < 200; round++) {
+        double u[D], x[D], back[D];
+        for (size_t i = 0; i < D; i++)
+            u[i] = 3 * test_random_normal(&f.r);
+        wv_bend_forward(&f.b, 1, u, x, NULL, f.arena);
+        wv_bend_inverse(&f.b, 1, x, back, f.arena);
+        wv_bend_forward(&f.b, 1, back, back, NULL, f.arena);
+        for (size_t i = 0; i < D; i++)
+            assert_near(back[i], x[i], 1e-9 * (1 + fabs(x[i])));
+    }
+    tear_down(&f);
+}
+
+/* |det df/du| from central differences, by elimination. */
+static double log_determinant(fixture *f, const double *u)
+{
+    const double h = 1e-5;
+    double J[D][D], sum = 0;
+    for (size_t k = 0; k < D; k++) {
+        double a[D], b[D], x[D], y[D];
+        memcpy(a, u, sizeof a);
+        memcpy(b, u, sizeof b);
+        a[k] += h;
+        b[k] -= h;
+        wv_bend_forward(&f->b, 1, a, x, NULL, f->arena);
+        wv_bend_forward(&f->b, 1, b, y, NULL, f->arena);
+        for (size_t i = 0; i < D; i++)
+            J[i][k] = (x[i] - y[i]) / (2 * h);
+    }
+    for (size_t k = 0; k < D; k++) {
+        size_t best = k;
+        for (size_t i = k; i < D; i++)
+            best = fabs(J[i][k]) > fabs(J[best][k]) ? i : best;
+        for (size_t j = 0; j < D; j++) {
+            double keep = J[k][j];
+            J[k][j] = J[best][j];
+            J[best][j] = keep;
+        }
+        sum += log(fabs(J[k][k]));
+        for (size_t i = k + 1; i < D; i++)
+            for (size_t j = D; j-- > k;)
+                J[i][j] -= J[i][k] / J[k][k] * J[k][j];
+    }
+    return sum;
+}
+
+/* A log density of x with a gradient. */
+static double density(const double *x, double *g)
+{
+    double sum = 0;
+    for (size_t i = 0; i < D; i++) {
+        double next = x[(i + 1) % D], last = x[(i + D - 1) % D];
+        sum += -0.5 * x[i] * x[i] + 0.2 * sin(x[i] * next);
+        g[i] = -x[i] + 0.2 * (cos(x[i] * next) * next + cos(x[i] * last) * last);
+    }
+    return sum;
+}
+
+static double pulled(fixture *f, const double *u, double *grad)
+{
+    double x[D], log_p;
+    wv_bend_forward(&f->b, 1, u, x, NULL, f->arena);
+    log_p = density(x, grad);
+    wv_bend_pull(&f->b, 1, u, &log_p, grad, f->arena);
+    return log_p;
+}
+
+static void pulls_gradients_back(void **state)
+{
+    const double h = 1e-5;
+    fixture f;
+    (void)state;
+    set_up(&f, 3);
+    for (size_t round = 0; round < 50; round++) {
+        double u[D], x[D], grad[D], spare[D], g[D], log_det;
+        test_random_normals(&f.r, D, u);
+        double log_p = pulled(&f, u, grad);
+        wv_bend_forward(&f.b, 1, u, x, &log_det, f.arena);
+        assert_near(log_p, density(x, g) + log_det, 1e-9 * (1 + fabs(log_p)));
+        assert_near(log_det, log_determinant(&f, u), 1e-6);
+        for (size_t i = 0; i < D; i++) {
+            double a[D], b[D];
+            memcpy(a, u, sizeof a);
+            memcpy(b, u, sizeof b);
+            a[i] += h;
+            b[i] -= h;
+            assert_near(grad[i], (pulled(&f, a, spare) - pulled(&f, b, spare)) / (2 * h), 1e-5 * (1 + fabs(log_p)));
+        }
+        wv_bend_push(&f.b, 1, u, &log_p, grad, f.arena);
+        assert_near(log_p, density(x, g), 1e-9 * (1 + fabs(log_p)));
+        for (size_t i = 0; i < D; i++)
+            assert_near(grad[i], g[i], 1e-8 * (1 + fabs(g[i])));
+    }
+    tear_down(&f);
+}
+
+static void leaves_points_without_density(void **state)
+{
+    fixture f;
+    double u[2 * D] = {0}, log_p[2] = {-INFINITY, NAN}, grad[2 * D] = {0};
+    (void)state;
+    set_up(&f, 4);
+    wv_bend_pull(&f.b, 2, u, log_p, grad, f.arena);
+    for (size_t i = 0; i < 2; i++)
+        assert_true(log_p[i] == -INFINITY && grad[i * D] == 0);
+    tear_down(&f);
+}
+
+static void rescales_arguments(void **state)
+{
+    fixture f;
+    (void)state;
+    set_up(&f, 5);
+    double u[D], x[D], y[D];
+    wv_bend_line straight;
+    wv_bend_row plain;
+    wv_bend_line_clear(&straight);
+    wv_bend_row_clear(&plain);
+    for (size_t j = 0; j < ARGUMENTS; j++) {
+        wv_bend_set_line(&f.b, j, &straight);
+        wv_bend_set_row(&f.b, j, &plain);
+    }
+    test_random_normals(&f.r, D, u);
+    wv_bend_forward(&f.b, 1, u, x, NULL, f.arena);
+    wv_bend_rescale(&f.b, 1, 0.7, 1.6, f.arena);
+    u[1] = (u[1] - 0.7) / 1.6;
+    wv_bend_forward(&f.b, 1, u, y, NULL, f.arena);
+    for (size_t i = 0; i < D; i++)
+        assert_near(x[i], y[i], 1e-12 * (1 + fabs(x[i])));
+    tear_down(&f);
+}
+
+/* Arguments change places: the others see what they saw. */
+static void swaps_arguments(void **state)
+{
+    fixture f;
+    (void)state;
+    set_up(&f, 10);
+    double u[D], x[D], y[D];
+    wv_bend_line straight;
+    wv_bend_row plain;
+    wv_bend_line_clear(&straight);
+    wv_bend_row_clear(&plain);
+    for (size_t j = 0; j < ARGUMENTS; j++) {
+        wv_bend_set_line(&f.b, j, &straight);
+        wv_bend_set_row(&f.b, j, &plain);
+    }
+    test_random_normals(&f.r, D, u);
+    wv_bend_forward(&f.b, 1, u, x, NULL, f.arena);
+    wv_bend_swap(&f.b, 0, 1);
+    double keep = u[0];
+    u[0] = u[1];
+    u[1] = keep;
+    wv_bend_forward(&f.b, 1, u, y, NULL, f.arena);
+    for (size_t i = 0; i < D; i++)
+        assert_near(x[i], y[i], 1e-12 * (1 + fabs(x[i])));
+    wv_bend_inverse(&f.b, 1, y, y, f.arena);
+    for (size_t i = 0; i < D; i++)
+        assert_near(y[i], u[i], 1e-9 * (1 + fabs(u[i])));
+    tear_down(&f);
+}
+
+/* ---- fits -------------------------------------------------------------------------------------------------------- */
+/* Scores of a coordinate with a prior of scale exp(t) and a measurement: the row that was made of them comes back. */
+static void finds_two_experts(void **state)
+{
+    enum { N = 600 };
+    fixture f;
+    static double t[N], y[N], g[N], w[N];
+    (void)state;
+    set_up(&f, 6);
+    for (size_t i = 0; i < N; i++) {
+        t[i] = 1.5 * test_random_normal(&f.r);
+        double prior = exp(-2 * t[i]), data = 1.3, m = data * 0.8 / (prior + data);
+        y[i] = m + test_random_normal(&f.r) / sqrt(prior + data);
+        g[i] = -prior * y[i] - data * (y[i] - 0.8);
+        w[i] = 1.0 / N;
+    }
+    wv_bend_row row;
+    wv_bend_row_clear(&row);
+    row.parents = 1;
+    wv_bend_row_fit(&row, &(wv_bend_points){N, 1, t, y, g, w}, wv_policy.bend_ridge, true, f.arena);
+    for (double at = -2; at <= 2; at += 0.5) {
+        double prior = exp(-2 * at), data = 1.3;
+        wv_bend_place p = wv_bend_row_at(&row, &at);
+        assert_near(p.s, -log(prior + data) / 2, 0.05);
+        assert_near(p.m, data * 0.8 / (prior + data), 0.05);
+    }
+    tear_down(&f);
+}
+
+/* The log of an exponential variable has the density exp(v - exp(v)). */
+static void finds_a_line(void **state)
+{
+    enum { N = 500 };
+    fixture f;
+    static double v[N], g[N], w[N];
+    (void)state;
+    set_up(&f, 7);
+    for (size_t i = 0; i < N; i++) {
+        v[i] = log(-log(test_random_uniform(&f.r)));
+        g[i] = 1 - exp(v[i]);
+        w[i] = 1;
+    }
+    wv_bend_line line;
+    wv_bend_line_fit(&line, N, v, g, w, f.arena);
+    assert_true(line.curved);
+    for (double u = -2; u <= 2; u += 0.5) {
+        double above = erfc(u / sqrt(2)) / 2, truth = log(-log(above));
+        assert_near(wv_bend_line_at(&line, u).v, truth, 0.1); /* knees follow exp(v) so far */
+        assert_near(wv_bend_line_inverse(&line, wv_bend_line_at(&line, u).v), u, 1e-12);
+    }
+    tear_down(&f);
+}
+
+static void refuses_lines_that_fall(void **state)
+{
+    double value[WV_BEND_KNOTS];
+    wv_bend_line line;
+    (void)state;
+    for (size_t k = 0; k < WV_BEND_KNOTS; k++)
+        value[k] = sin((double)k);
+    assert_false(wv_bend_line_set(&line, -1, 1, value));
+    assert_false(line.curved);
+    assert_true(wv_bend_line_at(&line, 0.3).v == 0.3);
+}
+
+/* ---- states ------------------------------------------------------------------------------------------------------ */
+static size_t write_state(wv_bend *b, unsigned char *to, size_t room)
+{
+    wv_archive a = {.mode = WV_WRITING, .out = to, .size = room};
+    assert_true(wv_bend_archive(b, &a));
+    return room - a.size;
+}
+
+static bool read_state(wv_bend *b, wv_archiving mode, const unsigned char *from, size_t size)
+{
+    wv_archive a = {.mode = mode, .in = from, .size = size};
+    return wv_bend_archive(b, &a) && !a.refused;
+}
+
+static void comes_back_from_a_state(void **state)
+{
+    enum { BYTES = 100000 };
+    fixture f, other;
+    static unsigned char bytes[BYTES];
+    (void)state;
+    set_up(&f, 8);
+    set_up(&other, 9);
+    wv_bend_count(&f.b, 1, 40);
+    wv_bend_switch(&f.b, true);
+    size_t size = write_state(&f.b, bytes, BYTES);
+    assert_true(read_state(&other.b, WV_CHECKING, bytes, size) && read_state(&other.b, WV_READING, bytes, size));
+    double u[D] = {0.3, -1, 2, 0.1, 0, -0.4}, x[D], y[D];
+    wv_bend_forward(&f.b, 1, u, x, NULL, f.arena);
+    wv_bend_forward(&other.b, 1, u, y, NULL, f.arena);
+    assert_memory_equal(x, y, sizeof x);
+    assert_true(wv_bend_show(&other.b, 1, u, f.arena) != u);
+    wv_bend_row right = f.b.row[3], wrong = right;
+    wrong.parent[0] = D; /* no argument has this number */
+    wv_bend_set_row(&f.b, 3, &wrong);
+    size = write_state(&f.b, bytes, BYTES);
+    assert_false(read_state(&other.b, WV_CHECKING, bytes, size));
+    wv_bend_set_row(&f.b, 3, &right);
+    f.b.layer[1].row[0] = wrong;
+    size = write_state(&f.b, bytes, BYTES);
+    assert_false(read_state(&other.b, WV_CHECKING, bytes, size));
+    tear_down(&f);
+    tear_down(&other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(maps_as_in_long_double),  cmocka_unit_test(inverts),
+        cmocka_unit_test(pulls_gradients_back),    cmocka_unit_test(leaves_points_without_density),
+        cmocka_unit_test(rescales_arguments),      cmocka_unit_test(swaps_arguments),
+        cmocka_unit_test(finds_two_experts),       cmocka_unit_test(finds_a_line),
+        cmocka_unit_test(refuses_lines_that_fall), cmocka_unit_test(comes_back_from_a_state),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

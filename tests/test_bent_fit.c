@@ -1,0 +1,305 @@
+/* test_bent_fit.c - whole fits with --bend auto: a funnel and a banana, whose evidence and means are known in closed
+ * form, come out right with fewer evaluations; a map that fails is followed by a better one; the bits do not depend on
+ * threads, or on a pause in any batch; cells with components of u are a density; and a fit in which no bend is found is
+ * the fit without. It would find a wrong determinant, a map that is lost in a saved state, and evaluations spent on a
+ * search that finds nothing. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/near.h"
+#include "support/test_random.h"
+#include "wvgd.h"
+
+enum { D = 6 };
+static const double half_log_2pi = 0.918938533204672741780;
+
+/* v ~ N(0, 1.5^2), x_i ~ N(0, exp(v)). */
+static int funnel(void *self, size_t n, const double *z, double *log_p, double *grad)
+{
+    const double variance = 2.25;
+    (void)self;
+    for (size_t i = 0; i < n; i++) {
+        const double *x = z + i * D;
+        double squares = 0, scale = exp(-x[0]);
+        for (size_t k = 1; k < D; k++)
+            squares += x[k] * x[k];
+        log_p[i] = -x[0] * x[0] / (2 * variance) - log(variance) / 2 - squares * scale / 2 - (D - 1) * x[0] / 2 -
+                   D * half_log_2pi;
+        if (!grad)
+            continue;
+        grad[i * D] = -x[0] / variance + squares * scale / 2 - (D - 1) / 2.0;
+        for (size_t k = 1; k < D; k++)
+            grad[i * D + k] = -scale * x[k];
+    }
+    return 0;
+}
+
+/* a ~ N(1, 1), b ~ N(a^2, 0.1^2). */
+static int banana(void *self, size_t n, const double *z, double *log_p, double *grad)
+{
+    const double variance = 0.01;
+    (void)self;
+    for (size_t i = 0; i < n; i++) {
+        double a = z[2 * i], away = z[2 * i + 1] - a * a;
+        log_p[i] = -(a - 1) * (a - 1) / 2 - away * away / (2 * variance) - log(variance) / 2 - 2 * half_log_2pi;
+        if (!grad)
+            continue;
+        grad[2 * i] = 1 - a + 2 * a * away / variance;
+        grad[2 * i + 1] = -away / variance;
+    }
+    return 0;
+}
+
+/* Two thin bananas: a_i ~ N(1, 1), b_i ~ N(a_i^2, 0.1^2). */
+static int bananas(void *self, size_t n, const double *z, double *log_p, double *grad)
+{
+    (void)self;
+    for (size_t i = 0; i < n; i++) {
+        double pair[2][2], slope[2][2], part[2];
+        for (size_t k = 0; k < 2; k++) {
+            pair[k][0] = z[4 * i + k];
+            pair[k][1] = z[4 * i + 2 + k];
+            banana(NULL, 1, pair[k], part + k, slope[k]);
+            if (grad) {
+                grad[4 * i + k] = slope[k][0];
+                grad[4 * i + 2 + k] = slope[k][1];
+            }
+        }
+        log_p[i] = part[0] + part[1];
+    }
+    return 0;
+}
+
+/* A Student-t of three degrees of freedom in each coordinate: costly for one Gaussian, but there is no argument. */
+static int heavy(void *self, size_t n, const double *z, double *log_p, double *grad)
+{
+    (void)self;
+    for (size_t i = 0; i < n; i++) {
+        double q = 1;
+        for (size_t k = 0; k < D; k++)
+            q += z[i * D + k] * z[i * D + k] / 3;
+        log_p[i] = -(3.0 + D) / 2 * log(q);
+        for (size_t k = 0; grad && k < D; k++)
+            grad[i * D + k] = -(3.0 + D) / 3 * z[i * D + k] / q;
+    }
+    return 0;
+}
+
+static wvgd_model model_of(wvgd_log_density *f, size_t dim)
+{
+    return (wvgd_model){.name = "test", .dim = dim, .log_density = f, .has_gradient = true};
+}
+
+static wvgd_fit *begin(const wvgd_model *m, const char *bend, const char *threads, const char *seed)
+{
+    wvgd_options o;
+    wvgd_error error;
+    wvgd_options_init(&o);
+    assert_int_equal(wvgd_options_set(&o, "bend", bend, NULL), WVGD_OK);
+    assert_int_equal(wvgd_options_set(&o, "threads", threads, NULL), WVGD_OK);
+    assert_int_equal(wvgd_options_set(&o, "seed", seed, NULL), WVGD_OK);
+    wvgd_fit *f = wvgd_new(m, &o, NULL, &error);
+    assert_non_null(f);
+    return f;
+}
+
+/* What a fit has found, and whether it came to the stage. */
+typedef struct {
+    double evidence, se, mean[D], mean_se[D];
+    size_t evaluations, maps;
+    bool bent;
+} found;
+
+static found finish(wvgd_fit *f, size_t dim)
+{
+    wvgd_error error;
+    wvgd_progress p;
+    wvgd_results r;
+    found to = {0};
+    bool before = false;
+    for (wvgd_get_progress(f, &p); strcmp(p.stage, "done"); wvgd_get_progress(f, &p)) {
+        bool now = !strcmp(p.stage, "bend");
+        to.maps += now && !before;
+        to.bent = to.bent || now;
+        before = now;
+        assert_int_equal(wvgd_step(f, &error), WVGD_OK);
+    }
+    wvgd_get_results(f, &r);
+    to.evidence = r.evidence.value;
+    to.se = r.evidence.se;
+    to.evaluations = r.evaluations;
+    for (size_t i = 0; i < dim; i++) {
+        to.mean[i] = r.mean[i];
+        to.mean_se[i] = r.mcse[i];
+    }
+    wvgd_free(f);
+    return to;
+}
+
+static found run(const wvgd_model *m, const char *bend, const char *threads, const char *seed)
+{
+    return finish(begin(m, bend, threads, seed), m->dim);
+}
+
+static void funnel_is_straightened(void **state)
+{
+    const char *const seeds[] = {"11", "12"};
+    wvgd_model m = model_of(funnel, D);
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        found bent = run(&m, "auto", "1", seeds[i]), straight = run(&m, "never", "1", seeds[i]);
+        assert_true(bent.bent && !straight.bent);
+        assert_true(bent.evaluations < straight.evaluations);
+        assert_near(bent.evidence, 0, 4 * hypot(bent.se, 0.01));
+        assert_near(bent.mean[0], 0, 4 * hypot(bent.mean_se[0], 0.02));
+    }
+}
+
+static void banana_is_straightened(void **state)
+{
+    wvgd_model m = model_of(banana, 2);
+    (void)state;
+    found bent = run(&m, "auto", "1", "13");
+    assert_true(bent.bent);
+    assert_near(bent.evidence, 0, 4 * hypot(bent.se, 0.01));
+    assert_near(bent.mean[0], 1, 4 * hypot(bent.mean_se[0], 0.02));
+    assert_near(bent.mean[1], 2, 4 * hypot(bent.mean_se[1], 0.05));
+}
+
+/* The first look may take an axis for another that is nearly collinear; the map is left, and a later look is right.
+ * Which fits need it depends on rounding, and not all are saved by it: about one of five is. */
+static void looks_again(void **state)
+{
+    enum { MOST = 40 };
+    wvgd_model m = model_of(bananas, 4);
+    size_t saved = 0;
+    (void)state;
+    for (int k = 1; k <= MOST && !saved; k++) {
+        char seed[16];
+        snprintf(seed, sizeof seed, "%d", k);
+        found bent = run(&m, "auto", "1", seed);
+        saved += bent.maps > 1 && bent.se < 0.005 && fabs(bent.evidence) < 4 * bent.se;
+    }
+    assert_true(saved);
+}
+
+/* The ensemble of cells with components of u is a density, its draws are draws of it, and its bound is one. p is known,
+ * so draws x of it are at hand: the mean of q/p is 1, that of x q/p is the mean of draws of q. */
+static void ensemble_is_a_density(void **state)
+{
+    enum { N = 20000, CELLS = 4 };
+    static double x[N * D], log_p[N], log_q[N], z[N * D];
+    static size_t cell[N];
+    wvgd_model m = model_of(funnel, D);
+    wvgd_error error;
+    wvgd_options o;
+    wvgd_results r;
+    test_random random = test_random_seed(21);
+    (void)state;
+    wvgd_options_init(&o);
+    o.particles = CELLS;
+    o.seed = 11;
+    assert_int_equal(wvgd_options_set(&o, "bend", "auto", NULL), WVGD_OK);
+    wvgd_fit *f = wvgd_new(&m, &o, NULL, &error);
+    assert_non_null(f);
+    assert_int_equal(wvgd_run(f, NULL, NULL, &error), WVGD_OK);
+    wvgd_get_results(f, &r);
+    assert_true(r.bent && r.bend_arguments == 1 && r.bend_evaluations > 0);
+    for (size_t i = 0; i < N; i++) {
+        x[i * D] = 1.5 * test_random_normal(&random);
+        for (size_t k = 1; k < D; k++)
+            x[i * D + k] = exp(x[i * D] / 2) * test_random_normal(&random);
+    }
+    funnel(NULL, N, x, log_p, NULL);
+    assert_int_equal(wvgd_log_q(f, N, x, log_q, &error), WVGD_OK);
+    assert_int_equal(wvgd_sample(f, 1, N, z, cell, &error), WVGD_OK);
+    double sum = 0, squares = 0, mean = 0, spread = 0, drawn = 0, share[CELLS] = {0};
+    for (size_t i = 0; i < N; i++) {
+        double w = exp(log_q[i] - log_p[i]), t = w * x[i * D];
+        sum += w / N;
+        squares += w * w / N;
+        mean += t / N;
+        spread += t * t / N;
+        drawn += z[i * D] / N;
+        share[cell[i]] += 1.0 / N;
+    }
+    /* masses in the cells have errors of their own, of about 0.01 */
+    assert_near(sum, 1, 4 * hypot(sqrt((squares - sum * sum) / N), 0.01));
+    assert_near(drawn, mean, 4 * hypot(sqrt((spread - mean * mean) / N), 1.5 / sqrt(N)) + 0.05);
+    for (size_t j = 0; j < CELLS; j++)
+        assert_near(share[j], r.weight[j], 4 * sqrt(r.weight[j] / N));
+    assert_near(r.pelbo.value, 0, 4 * hypot(r.pelbo.se, 0.02));
+    wvgd_free(f);
+}
+
+static void threads_change_nothing(void **state)
+{
+    wvgd_model m = model_of(funnel, D);
+    (void)state;
+    found one = run(&m, "auto", "1", "11"), two = run(&m, "auto", "2", "11");
+    assert_memory_equal(&one.evidence, &two.evidence, sizeof one.evidence);
+    assert_memory_equal(one.mean, two.mean, sizeof one.mean);
+    assert_int_equal(one.evaluations, two.evaluations);
+}
+
+/* The fit goes on in another one after every batch of the stage, and of those before and after it. */
+static void goes_on_from_a_state(void **state)
+{
+    wvgd_model m = model_of(funnel, D);
+    wvgd_error error;
+    wvgd_progress p;
+    (void)state;
+    found whole = run(&m, "auto", "1", "11");
+    wvgd_fit *f = begin(&m, "auto", "1", "11");
+    size_t moved = 0;
+    for (wvgd_get_progress(f, &p); strcmp(p.stage, "done"); wvgd_get_progress(f, &p)) {
+        if (strcmp(p.stage, "explore")) {
+            size_t size = wvgd_save_size(f);
+            void *bytes = malloc(size);
+            assert_non_null(bytes);
+            assert_int_equal(wvgd_save(f, bytes, size, &error), WVGD_OK);
+            wvgd_free(f);
+            f = begin(&m, "auto", "1", "11");
+            assert_int_equal(wvgd_restore(f, bytes, size, &error), WVGD_OK);
+            free(bytes);
+            moved++;
+        }
+        assert_int_equal(wvgd_step(f, &error), WVGD_OK);
+    }
+    found again = finish(f, D);
+    assert_true(moved > 5);
+    assert_memory_equal(&again.evidence, &whole.evidence, sizeof again.evidence);
+    assert_memory_equal(again.mean, whole.mean, sizeof again.mean);
+}
+
+static void finds_nothing_for_nothing(void **state)
+{
+    wvgd_model m = model_of(heavy, D);
+    (void)state;
+    found with = run(&m, "auto", "1", "11"), without = run(&m, "never", "1", "11");
+    assert_false(with.bent);
+    assert_memory_equal(&with.evidence, &without.evidence, sizeof with.evidence);
+    assert_int_equal(with.evaluations, without.evaluations);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(funnel_is_straightened),
+        cmocka_unit_test(banana_is_straightened),
+        cmocka_unit_test(looks_again),
+        cmocka_unit_test(ensemble_is_a_density),
+        cmocka_unit_test(threads_change_nothing),
+        cmocka_unit_test(goes_on_from_a_state),
+        cmocka_unit_test(finds_nothing_for_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

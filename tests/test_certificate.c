@@ -1,0 +1,169 @@
+/* test_certificate.c - walks that look for mass outside the final draws: they follow the posterior, pass right fits and
+ * refuse wrong ones. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#include "support/near.h"
+#include "support/targets.h"
+#include "wvgd.h"
+
+enum { CHAINS = 64 };
+
+/* What the walks of a fit have asked for. */
+typedef struct {
+    size_t batches, points, largest;
+    double sum, square; /* of the first coordinate */
+} walking;
+
+static wvgd_options options_of(size_t components, uint64_t seed)
+{
+    wvgd_options o;
+    wvgd_options_init(&o);
+    o.particles = 2;
+    o.seed = seed;
+    if (components)
+        o.components = components;
+    o.finish = WVGD_FINISH_NEVER; /* what the certificate alone says */
+    return o;
+}
+
+/* A whole fit by ask and tell. */
+static wvgd_fit *fit_of(const wvgd_model *model, const wvgd_options *o, walking *w)
+{
+    static double log_p[20000], grad[200000];
+    wvgd_error error;
+    wvgd_fit *fit = wvgd_new(model, o, NULL, &error);
+    assert_non_null(fit);
+    *w = (walking){0};
+    for (;;) {
+        size_t n;
+        const double *z;
+        bool gradient;
+        wvgd_progress p;
+        assert_int_equal(wvgd_ask(fit, &n, &z, &gradient, &error), WVGD_OK);
+        if (!n)
+            return fit;
+        assert_true(n * model->dim <= sizeof grad / sizeof *grad);
+        wvgd_get_progress(fit, &p);
+        if (!strcmp(p.stage, "certify")) {
+            assert_true(gradient);
+            w->batches++;
+            w->points += n;
+            w->largest = n > w->largest ? n : w->largest;
+            for (size_t i = 0; i < n; i++) {
+                w->sum += z[i * model->dim];
+                w->square += z[i * model->dim] * z[i * model->dim];
+            }
+        }
+        assert_int_equal(model->log_density(model->self, n, z, log_p, gradient ? grad : NULL), 0);
+        assert_int_equal(wvgd_tell(fit, log_p, gradient ? grad : NULL, &error), WVGD_OK);
+    }
+}
+
+static bool says(const wvgd_results *r, const char *text)
+{
+    for (size_t i = 0; i < r->reasons; i++)
+        if (strstr(r->reason[i], text))
+            return true;
+    return false;
+}
+
+/* Where walks have been is distributed as the posterior is, here a product of Student-t's with 5 degrees of freedom: 64
+ * chains that began at draws tell its mean to 1/8 sd, and its sd to a tenth. */
+static void walks_follow_the_posterior(void **state)
+{
+    (void)state;
+    enum { D = 3 };
+    const double nu = 5, weight = 1, mean[D] = {3, -1, 0}, scale[D * D] = {4, 1, 0, 1, 1, 0, 0, 0, 0.01};
+    wvgd_model model;
+    assert_int_equal(target_student_mixture(&model, D, 1, nu, &weight, mean, scale), 0);
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        walking w;
+        wvgd_results r;
+        wvgd_options o = options_of(0, seed);
+        wvgd_fit *fit = fit_of(&model, &o, &w);
+        wvgd_get_results(fit, &r);
+        double n = (double)w.points, m = w.sum / n, sd = sqrt(w.square / n - m * m), truth = 2 * sqrt(nu / (nu - 2));
+        assert_true(r.walks == CHAINS || r.walks == CHAINS / 2 || r.walks == 2 * CHAINS);
+        assert_int_equal(w.points, r.walks_evaluations);
+        assert_true(w.largest <= CHAINS && w.batches > 2);
+        assert_true(fabs(m - mean[0]) < 4 * truth / 8);
+        assert_true(fabs(log(sd / truth)) < 0.4);
+        assert_true(r.walks_outside < 2);
+        assert_true(r.reliable && says(&r, "walks from the final draws found no mass outside"));
+        wvgd_free(fit);
+    }
+    wvgd_model_close(&model);
+}
+
+static void an_exact_mixture_needs_none(void **state)
+{
+    (void)state;
+    wvgd_model model;
+    walking w;
+    wvgd_results r;
+    wvgd_options o = options_of(0, 1);
+    assert_int_equal(target_gaussian_random(&model, 6, 1e4, 1, true), 0);
+    wvgd_fit *fit = fit_of(&model, &o, &w);
+    wvgd_get_results(fit, &r);
+    assert_true(r.reliable && !says(&r, "walks"));
+    assert_int_equal(r.walks, 0);
+    assert_int_equal(w.points, 0);
+    wvgd_free(fit);
+    wvgd_model_close(&model);
+}
+
+/* Groups y_j ~ N(theta_j, 1), theta_j ~ N(0, tau), log tau ~ N(0, 1), all y_j small: z = (log tau, theta). A single
+ * Gaussian has no part of its narrow end. */
+enum { GROUPS = 8 };
+
+static double groups(void *self, const double *z, double *grad)
+{
+    const double *y = self;
+    double sum = -z[0] * z[0] / 2, tau = exp(z[0]), up = -z[0];
+    for (size_t j = 0; j < GROUPS; j++) {
+        double e = z[1 + j] / tau;
+        sum -= e * e / 2 + z[0] + (y[j] - z[1 + j]) * (y[j] - z[1 + j]) / 2;
+        up += e * e - 1;
+        if (grad)
+            grad[1 + j] = -e / tau + y[j] - z[1 + j];
+    }
+    if (grad)
+        grad[0] = up;
+    return sum;
+}
+
+static void a_wrong_fit_is_refused(void **state)
+{
+    (void)state;
+    double y[GROUPS] = {0.3, -0.8, 0.5, 1.1, -0.2, -1.3, 0.7, 0.1};
+    wvgd_model model;
+    assert_int_equal(wvgd_model_pointwise(&model, GROUPS + 1, groups, y, true), 0);
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        walking w;
+        wvgd_results r;
+        wvgd_options o = options_of(1, seed);
+        wvgd_fit *fit = fit_of(&model, &o, &w);
+        wvgd_get_results(fit, &r);
+        assert_true(r.walks_outside >= 2);
+        assert_false(r.reliable);
+        assert_true(says(&r, "a part of the posterior is missing"));
+        wvgd_free(fit);
+    }
+    wvgd_model_close(&model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(walks_follow_the_posterior),
+        cmocka_unit_test(an_exact_mixture_needs_none),
+        cmocka_unit_test(a_wrong_fit_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
