@@ -59,11 +59,49 @@ int wvgd_model_pointwise(wvgd_model *model, size_t dim, wvgd_point_density *dens
 enum { WVGD_CHUNK = 64 };
 int wvgd_model_threads(wvgd_model *model, const wvgd_model *inner, unsigned threads);
 
+/* Makes *model from *inner, whose parameters have limits: lower[i] < theta_i < upper[i]. -INFINITY and INFINITY mean
+ * no limit; a NULL array means no limits at all. The coordinates z of *model have no limits, and increase with theta:
+ * theta is a logistic function of z between two limits, an exponential one with one limit, and z itself without. The
+ * log density, and the gradient if *inner has one, are those of z, including the Jacobian. *inner is never evaluated
+ * outside the limits, though rounding may put a point onto one. The evidence is the same. *inner is copied; what it
+ * points to must outlive the model, and closing the model does not close it. Returns 0, or -1 if memory runs out,
+ * model, inner or its log_density is NULL, or some lower limit is not below the upper one. */
+int wvgd_model_bounded(wvgd_model *model, const wvgd_model *inner, const double *lower, const double *upper);
+
+/* theta[n][dim] of the points z[n][dim] of a model made by wvgd_model_bounded: of draws, say, for wvgd_describe. The
+ * arrays may be the same. Returns 0, or -1 if it was not made so, or an argument is NULL. */
+int wvgd_model_parameters(const wvgd_model *model, size_t n, const double *z, double *theta);
+
+/* For wrappers that share batches among processes. wvgd_model_chunk: the number of points in a chunk, in a batch of n;
+ * chunks begin at its multiples. wvgd_model_threads_part evaluates a part of such a batch, n points in whole chunks,
+ * exactly as the whole batch would be; *model was made by wvgd_model_threads. It returns what log_density does, or -1
+ * if model is NULL or chunk is 0. */
+size_t wvgd_model_chunk(size_t n);
+int wvgd_model_threads_part(const wvgd_model *model, size_t chunk, size_t n, const double *z, double *log_p,
+                            double *grad);
+
 /* A shared object that exports a function of this type under the name wvgd_model_open is a model that the program
  * can fit: `wvgd fit ./my_model.so`. It fills *model and returns 0, or writes a message to error[error_size] and
  * returns another value. config is text from the user (a data file's content, or the text of --config), valid during
  * the call, or NULL. See examples/banana.c. */
 typedef int wvgd_model_open_function(wvgd_model *model, const char *config, char *error, size_t error_size);
+
+/* A share of the rows of a data file, for `mpirun -n K wvgd-mpi fit ./my_model.so --data FILE.csv --shard rows`. */
+typedef struct wvgd_shard {
+    unsigned index, count; /* index 0 .. count - 1, in the order of the file */
+    /* Replaces x[n] by the sum over all shares, in their order; 0 on success. While the model is opened, all shares
+     * must call it equally often. It serves for means over all rows, for example. */
+    int (*sum)(void *self, size_t n, double *x);
+    void *self;
+} wvgd_shard;
+
+/* A shared object that exports such a function under the name wvgd_model_open_shard declares that its log density is a
+ * sum over rows: the log densities of all shares add up to that of all rows. So the prior belongs to share 0 alone.
+ * config: the header line of the file and the rows of the share, perhaps none; the rest is as for
+ * wvgd_model_open. All shares have the same dim and names. See
+ * examples/rows.c. */
+typedef int wvgd_model_open_shard_function(wvgd_model *model, const char *config, const wvgd_shard *shard, char *error,
+                                           size_t error_size);
 
 #ifdef __cplusplus
 }

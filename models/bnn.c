@@ -6,7 +6,7 @@
  * features, for a block of rows, are one product T = W X', X with a column of ones; so is the way back to the
  * gradient. Rows are padded with zeros to whole vectors; what is computed of these is not used. */
 #include "density.h"
-#include "design.h"
+#include "regression_design.h"
 #include "pass.h"
 #include "scratch.h"
 #include <cblas.h>

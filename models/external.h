@@ -15,8 +15,9 @@ typedef enum { WV_OBJECT_UNKNOWN, WV_OBJECT_PLUGIN, WV_OBJECT_BRIDGESTAN } wv_ob
 /* Loads an object. path has a '/' in it. Returns a handle for the functions below, or NULL with the reason in error. */
 void *wv_object_load(const char *path, wv_object_kind *kind, char *error, size_t error_size);
 
-/* Fills *model; wvgd_model_close frees it. */
-wv_external_status wv_model_plugin(wvgd_model *model, void *object, const char *config, char *error, size_t error_size);
+/* Fills *model; wvgd_model_close frees it. shard: a share of its rows; NULL: all of them. */
+wv_external_status wv_model_plugin(wvgd_model *model, void *object, const char *config, const wvgd_shard *shard,
+                                   char *error, size_t error_size);
 
 /* A Stan model. Its log density is that of the unconstrained parameters, with Jacobian and constants. A point where
  * the Stan program throws, or where value or gradient are not finite, has the density NaN and counts as failed; the

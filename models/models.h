@@ -14,6 +14,20 @@
 int wv_model_mixture(wvgd_model *model, size_t D, size_t K, const double *weight, const double *mean,
                      const double *cov);
 
+/* Prior of a parameter. A coefficient has one of the first three; positive parameters have any, cut off at 0. */
+typedef enum {
+    WV_PRIOR_NORMAL,      /* mean a, sd b */
+    WV_PRIOR_STUDENT,     /* a degrees of freedom, location b, scale c */
+    WV_PRIOR_CAUCHY,      /* location a, scale b */
+    WV_PRIOR_EXPONENTIAL, /* rate a */
+    WV_PRIOR_GAMMA,       /* shape a, rate b */
+    WV_PRIOR_LOGNORMAL    /* mean a and sd b of the log */
+} wv_prior_kind;
+typedef struct {
+    wv_prior_kind kind;
+    double a, b, c;
+} wv_prior;
+
 /* Rows of a regression. Features are X [rows][columns] with column names names[columns]. */
 typedef struct {
     size_t rows, columns;
@@ -24,14 +38,43 @@ typedef struct {
                        * become 0. y is left as it is */
     bool intercept;   /* append a column of ones: the LAST weight, named "intercept" */
     double prior_sd;  /* > 0, of every weight: N(0, prior_sd^2); where there is noise, sigma ~ half-Cauchy(prior_sd) */
+    const wv_prior *prior; /* of linear: [columns + intercept + 1] of weights, intercept and sigma; NULL: as above */
+    bool centred;          /* of linear: the prior of the intercept is for features less their means */
 } wv_regression;
 
 /* y_i ~ Bernoulli(sigmoid(x_i . w)). Coordinates: the features' names, intercept. */
 int wv_model_logistic(wvgd_model *model, const wv_regression *data);
 
-/* y_i ~ N(x_i . w, sigma^2). Coordinates: the features' names, intercept, log_sigma; linear.c says
- * why its prior is what it is. */
+/* y_i ~ N(x_i . w, sigma^2). Coordinates: the features' names, intercept, log_sigma. */
 int wv_model_linear(wvgd_model *model, const wv_regression *data);
+
+/* Generalised linear models: with eta_i = x_i . w + offset_i, the response y_i is
+ *     gaussian      N(eta, sigma^2)
+ *     student       eta + sigma t, t with nu degrees of freedom
+ *     bernoulli     1 with probability sigmoid(eta)
+ *     binomial      a number of successes in trials_i, each with probability sigmoid(eta)
+ *     poisson       a count of mean exp(eta)
+ *     negbinomial   a count of mean m = exp(eta) and variance m + m^2 / shape
+ * The log density of each row is multiplied by its weight. */
+typedef enum { WV_GAUSSIAN, WV_STUDENT, WV_BERNOULLI, WV_BINOMIAL, WV_POISSON, WV_NEGBINOMIAL } wv_likelihood;
+
+typedef struct {
+    wv_likelihood likelihood;
+    size_t rows, columns;
+    const double *X;          /* [rows][columns] */
+    const double *y;          /* [rows] whole numbers, from 0 on, for the last four */
+    const double *trials;     /* [rows] of binomial, whole numbers, at least y; NULL for others */
+    const double *weight;     /* [rows] not negative; NULL: 1 */
+    const double *offset;     /* [rows] NULL: 0 */
+    const char *const *names; /* [columns] */
+    bool intercept;
+    const wv_prior *prior; /* [columns + intercept + parameters] in the order of the coordinates */
+    const double *centre;  /* [columns] the prior of the intercept is that of intercept + centre . w; NULL: 0 */
+} wv_glm;
+
+/* Coordinates: the columns' names, intercept, then log_sigma (gaussian, student), log_nu (student), log_shape
+ * (negbinomial). */
+int wv_model_glm(wvgd_model *model, const wv_glm *data);
 
 /* y(t) ~ GP with mean 0 and covariance A exp(-(t-t')^2/(2 s^2)) cos(2 pi f (t-t')) + B [t = t'] (the same
  * observation, not only the same time); coordinates log_A, log_f, log_s, log_B with independent normal priors. */

@@ -30,6 +30,30 @@ typedef struct {
      * rounding for any s; infinite where s is, NaN where s is NaN. */
     void (*softplus)(size_t rows, size_t width, double *s, double *sum);
 
+    /* The same with times[rows]: sum[i] += sum_r times[r] log(1 + exp(s[r][i])), and s becomes times sigmoid(s). */
+    void (*softplus_times)(size_t rows, size_t width, const double *times, double *s, double *sum);
+
+    /* s becomes exp(s), and sum[i] the sum of it. Infinite where s is above 700. */
+    void (*exp)(size_t rows, size_t width, double *s, double *sum);
+
+    /* Negative binomials of counts y[rows] with weights times[rows]: with u = s - log(shape[i]) and l = log(1 + exp u),
+     *     sum[0][i] += sum_r times y l,  sum[1][i] += sum_r times l,  sum[2][i] += sum_r times (y + shape) sigmoid(u),
+     * and s becomes the last term. scale: shape[width] and its log[width]. Fast where equal pairs of y and times stand
+     * side by side. */
+    void (*negbinomial)(size_t rows, size_t width, const double *y, const double *times, const double *scale, double *s,
+                        double *sum);
+
+    /* sum[0][i] = sum_k times[k] log(shape[i] + k), k < n, and sum[1] its derivative by the shape; to both is added
+     * what far[far_n] counts, larger than n, have more: log Gamma(shape + far) - log Gamma(shape + n), if n is 256. */
+    void (*rising)(size_t n, const double *times, size_t far_n, const double *far, const double *far_times,
+                   size_t width, const double *shape, double *sum);
+
+    /* Student's t around s: with r = y[rows] - s and v = r^2 scale[i],
+     *     sum[0][i] += sum_r times log(1 + v),  sum[1][i] += sum_r times v / (1 + v),
+     * and s becomes -times r scale / (1 + v). */
+    void (*student)(size_t rows, size_t width, const double *y, const double *times, const double *scale, double *s,
+                    double *sum);
+
     /* x[n] becomes its hyperbolic tangent. */
     void (*tanh)(size_t n, double *x);
 

@@ -31,14 +31,34 @@ static const char *find_fault(const wvgd_model *model)
     return NULL;
 }
 
-wv_external_status wv_model_plugin(wvgd_model *model, void *object, const char *config, char *error, size_t error_size)
+static int open_whole(void *symbol, wvgd_model *made, const char *config, char *message, size_t size)
 {
     wvgd_model_open_function *open_model;
-    void *symbol = dlsym(object, "wvgd_model_open");
     memcpy(&open_model, &symbol, sizeof open_model);
+    return open_model(made, config, message, size);
+}
+
+static int open_shard(void *symbol, wvgd_model *made, const char *config, const wvgd_shard *shard, char *message,
+                      size_t size)
+{
+    wvgd_model_open_shard_function *open_model;
+    memcpy(&open_model, &symbol, sizeof open_model);
+    return open_model(made, config, shard, message, size);
+}
+
+wv_external_status wv_model_plugin(wvgd_model *model, void *object, const char *config, const wvgd_shard *shard,
+                                   char *error, size_t error_size)
+{
+    void *symbol = dlsym(object, shard ? "wvgd_model_open_shard" : "wvgd_model_open");
     char message[512] = "";
     wvgd_model made = {0};
-    if (open_model(&made, config, message, sizeof message) != 0) {
+    if (!symbol) {
+        snprintf(error, error_size, "--shard rows needs a model that exports %s: see wvgd_model.h",
+                 "wvgd_model_open_shard");
+        return WV_EXTERNAL_REFUSED;
+    }
+    if (shard ? open_shard(symbol, &made, config, shard, message, sizeof message)
+              : open_whole(symbol, &made, config, message, sizeof message)) {
         message[sizeof message - 1] = '\0';
         snprintf(error, error_size, "%s", *message ? message : "wvgd_model_open failed without a message");
         return WV_EXTERNAL_REFUSED;

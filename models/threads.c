@@ -19,7 +19,7 @@ typedef struct {
 /* Small batches make small chunks, eight of them if that is possible: as many for each of two or four
  * threads. Chunks of fewer than eight points would waste vectors, and those of sixteen take less time
  * for each point than those of eight. */
-static size_t chunk_of(size_t n)
+size_t wvgd_model_chunk(size_t n)
 {
     enum { SHARES = 8, VECTOR = 8 };
     size_t share = (n + SHARES * VECTOR - 1) / (SHARES * VECTOR) * VECTOR,
@@ -36,11 +36,21 @@ static int evaluate(void *context, size_t index, unsigned worker)
                                  b->grad ? b->grad + at * dim : NULL);
 }
 
+static int evaluate_chunks(shared *s, size_t chunk, size_t n, const double *z, double *log_p, double *grad)
+{
+    batch b = {&s->inner, n, chunk, z, log_p, grad};
+    return wv_thread_pool_run(s->crew, (n + chunk - 1) / chunk, evaluate, &b);
+}
+
 static int log_density(void *self, size_t n, const double *z, double *log_p, double *grad)
 {
-    shared *s = self;
-    batch b = {&s->inner, n, chunk_of(n), z, log_p, grad};
-    return wv_thread_pool_run(s->crew, (n + b.chunk - 1) / b.chunk, evaluate, &b);
+    return evaluate_chunks(self, wvgd_model_chunk(n), n, z, log_p, grad);
+}
+
+int wvgd_model_threads_part(const wvgd_model *model, size_t chunk, size_t n, const double *z, double *log_p,
+                            double *grad)
+{
+    return model && chunk ? evaluate_chunks(model->self, chunk, n, z, log_p, grad) : -1;
 }
 
 static void close_shared(void *self)

@@ -49,7 +49,56 @@ static wv_regression regression(bool binary, size_t rows, bool standardize, bool
 {
     const rows_of_data *data = data_rows();
     return (wv_regression){rows,  COLUMNS,     data->X,   binary ? data->binary : data->real,
-                           NAMES, standardize, intercept, prior_sd};
+                           NAMES, standardize, intercept, prior_sd,
+                           NULL,  false};
+}
+
+/* Generalised linear models: a row of every kind, with and without weights and offsets. Counts are up to some
+ * hundreds, so that Stirling's series is used, too. */
+typedef struct {
+    double y[6][ROWS], trials[ROWS], weight[ROWS], offset[ROWS];
+} glm_rows;
+
+static const glm_rows *glm_data(void)
+{
+    static glm_rows g;
+    const rows_of_data *data = data_rows();
+    test_random r = test_random_seed(21);
+    for (size_t i = 0; i < ROWS; i++) {
+        double count = exp(0.7 * data->real[i]);
+        g.trials[i] = (double)(1 + i % 7);
+        g.y[WV_GAUSSIAN][i] = g.y[WV_STUDENT][i] = data->real[i];
+        g.y[WV_BERNOULLI][i] = data->binary[i];
+        g.y[WV_BINOMIAL][i] = floor(g.trials[i] * test_random_uniform(&r) + 0.3);
+        g.y[WV_POISSON][i] = floor(fmin(count, 40.0));
+        g.y[WV_NEGBINOMIAL][i] = floor(i % 50 ? count : 40.0 * count);
+        g.weight[i] = i % 11 == 0 ? 0.0 : 0.5 * (double)(1 + i % 3);
+        g.offset[i] = 0.3 * test_random_normal(&r);
+    }
+    return &g;
+}
+
+static const wv_prior GLM_PRIOR[COLUMNS + 3] = {{WV_PRIOR_NORMAL, 0.1, 1.5, 0}, {WV_PRIOR_STUDENT, 3, -0.2, 2.0},
+                                                {WV_PRIOR_CAUCHY, 0.2, 1.2, 0}, {WV_PRIOR_NORMAL, 0, 0.4, 0},
+                                                {WV_PRIOR_NORMAL, 0.5, 2.5, 0}, {WV_PRIOR_EXPONENTIAL, 0.7, 0, 0},
+                                                {WV_PRIOR_GAMMA, 2, 0.1, 0}};
+
+static wv_glm glm_of(wv_likelihood l, bool weighted)
+{
+    static const double centre[COLUMNS] = {0.3, -0.2, 0.1, 0.7};
+    const glm_rows *g = glm_data();
+    return (wv_glm){.likelihood = l,
+                    .rows = ROWS,
+                    .columns = COLUMNS,
+                    .X = data_rows()->X,
+                    .y = g->y[l],
+                    .trials = l == WV_BINOMIAL ? g->trials : NULL,
+                    .weight = weighted ? g->weight : NULL,
+                    .offset = weighted ? g->offset : NULL,
+                    .names = NAMES,
+                    .intercept = true,
+                    .prior = GLM_PRIOR,
+                    .centre = weighted ? centre : NULL};
 }
 
 enum { TIMES = 40 };
@@ -92,7 +141,13 @@ static bool open_model(size_t which, wvgd_model *model, double *spread)
     case 8: status = wv_model_logistic(model, &none); break;
     case 9: status = wv_model_linear(model, &none); break;
     case 10: status = wv_model_bnn(model, &none, 2, false); break;
-    default: return false;
+    default:
+        if (which >= 23)
+            return false;
+        wv_glm g = glm_of((wv_likelihood)((which - 11) % 6), which >= 17);
+        status = wv_model_glm(model, &g);
+        *spread = 0.3;
+        break;
     }
     assert_int_equal(status, 0);
     assert_true(model->dim <= MAX_D && model->has_gradient && model->thread_safe);
@@ -418,7 +473,7 @@ static void logistic_agrees_with_target(void **state)
             memcpy(X + i * (D - 1), raw.X + i * D, (D - 1) * sizeof *X);
         for (size_t d = 0; d < D; d++)
             names[d] = "x";
-        wv_regression data = {raw.n, D - 1, X, raw.y, names, standardize, true, 1.0};
+        wv_regression data = {raw.n, D - 1, X, raw.y, names, standardize, true, 1.0, NULL, false};
         wvgd_model model[2];
         assert_int_equal(wv_model_logistic(&model[0], &data), 0);
         assert_int_equal(target_logistic(&model[1], full.n, D, full.X, full.y), 0);
@@ -465,7 +520,7 @@ static void logistic_is_stable_in_the_tails(void **state)
     for (size_t k = 0; k < 2 * sizeof W / sizeof *W; k++)
         for (int label = 0; label < 2; label++) {
             const double w = k % 2 ? -W[k / 2] : W[k / 2], prior_sd = 1e6;
-            wv_regression data = {1, 1, &x, &y[label], &name, false, false, prior_sd};
+            wv_regression data = {1, 1, &x, &y[label], &name, false, false, prior_sd, NULL, false};
             wvgd_model model;
             assert_int_equal(wv_model_logistic(&model, &data), 0);
             double log_p, grad, s = label ? w : -w,
@@ -504,7 +559,7 @@ static void linear_integrates_to_its_evidence(void **state)
         xy += x[i] * y[i];
         yy += y[i] * y[i];
     }
-    wv_regression data = {N, 1, x, y, &name, false, false, s};
+    wv_regression data = {N, 1, x, y, &name, false, false, s, NULL, false};
     wvgd_model model;
     assert_int_equal(wv_model_linear(&model, &data), 0);
     for (double log_sigma = -2.0; log_sigma <= 3.0; log_sigma += 0.25) {
@@ -581,6 +636,127 @@ static double log_normal(size_t n, double *K, const double *y)
 
 /* Away from singular K, where rounding is not amplified: B at least 0.01 A. The 1e-10 A on the diagonal changes log
  * p by up to 1e-10 / 0.01 times n and |alpha|^2, below 1e-5. */
+/* Row by row, in long double. */
+static long double prior_density(const wv_prior *p, long double x)
+{
+    long double a = p->a, b = p->b, u = (x - a) / b, v = (x - b) / p->c;
+    switch (p->kind) {
+    case WV_PRIOR_NORMAL: return -u * u / 2 - logl(b) - logl(2 * 3.14159265358979323846264338327950288L) / 2;
+    case WV_PRIOR_STUDENT:
+        return lgammal((a + 1) / 2) - lgammal(a / 2) - logl(a * 3.14159265358979323846264338327950288L) / 2 -
+               logl(p->c) - (a + 1) / 2 * log1pl(v * v / a);
+    case WV_PRIOR_CAUCHY: return -logl(3.14159265358979323846264338327950288L * b) - log1pl(u * u);
+    case WV_PRIOR_EXPONENTIAL: return logl(a) - a * x;
+    case WV_PRIOR_GAMMA: return a * logl(b) - lgammal(a) + (a - 1) * logl(x) - b * x;
+    default: return prior_density(&(wv_prior){WV_PRIOR_NORMAL, p->a, p->b, 0}, logl(x)) - logl(x);
+    }
+}
+
+static long double row_density(const wv_glm *g, size_t i, long double eta, const double *more)
+{
+    long double y = g->y[i], n = g->trials ? g->trials[i] : 1, m = expl(eta), q = expl(more[0]), nu = expl(more[1]),
+                u = (y - eta) / q, p = 1 / (1 + expl(-eta));
+    switch (g->likelihood) {
+    case WV_GAUSSIAN: return -u * u / 2 - logl(q) - logl(2 * 3.14159265358979323846264338327950288L) / 2;
+    case WV_STUDENT:
+        return lgammal((nu + 1) / 2) - lgammal(nu / 2) - logl(nu * 3.14159265358979323846264338327950288L) / 2 -
+               logl(q) - (nu + 1) / 2 * log1pl(u * u / nu);
+    case WV_BERNOULLI:
+    case WV_BINOMIAL: return lgammal(n + 1) - lgammal(y + 1) - lgammal(n - y + 1) + y * logl(p) + (n - y) * log1pl(-p);
+    case WV_POISSON: return y * eta - m - lgammal(y + 1);
+    default: return lgammal(y + q) - lgammal(q) - lgammal(y + 1) + q * logl(q / (q + m)) + y * logl(m / (q + m));
+    }
+}
+
+static long double glm_density(const wv_glm *g, size_t D, const double *z)
+{
+    const double *more = z + COLUMNS + 1, none[2] = {0, 0};
+    long double sum = 0, intercept = z[COLUMNS];
+    for (size_t c = 0; g->centre && c < COLUMNS; c++)
+        intercept += (long double)g->centre[c] * z[c];
+    for (size_t d = 0; d <= COLUMNS; d++)
+        sum += prior_density(&g->prior[d], d < COLUMNS ? (long double)z[d] : intercept);
+    for (size_t d = COLUMNS + 1; d < D; d++)
+        sum += prior_density(&g->prior[d], expl(z[d])) + z[d];
+    double both[2] = {D > COLUMNS + 1 ? more[0] : none[0], D > COLUMNS + 2 ? more[1] : none[1]};
+    for (size_t i = 0; i < ROWS; i++) {
+        long double eta = z[COLUMNS] + (g->offset ? (long double)g->offset[i] : 0);
+        for (size_t c = 0; c < COLUMNS; c++)
+            eta += (long double)z[c] * g->X[i * COLUMNS + c];
+        sum += (g->weight ? (long double)g->weight[i] : 1) * row_density(g, i, eta, both);
+    }
+    return sum;
+}
+
+/* All six, with and without weights, offsets and a centre, as sums over their rows. One point and a batch; a shape of
+ * e^26, where the logarithms of 1 + t must be exact relative to themselves; and a large nu. */
+static void glm_agrees_with_rows(void **state)
+{
+    (void)state;
+    enum { N = 20 };
+    for (size_t k = 0; k < 12; k++) {
+        wv_glm g = glm_of((wv_likelihood)(k % 6), k >= 6);
+        wvgd_model model;
+        double log_p[N], one;
+        assert_int_equal(wv_model_glm(&model, &g), 0);
+        double *z = random_points(k, N, model.dim, 0.3);
+        bool counts = g.likelihood == WV_NEGBINOMIAL;
+        if (model.dim > COLUMNS + 1)
+            z[model.dim - 1] = counts ? 26.0 : 14.0;
+        assert_int_equal(model.log_density(model.self, N, z, log_p, NULL), 0);
+        for (size_t i = 0; i < N; i++) {
+            double truth = (double)glm_density(&g, model.dim, z + i * model.dim);
+            assert_near(log_p[i], truth, 2e-13 * fabs(truth) + (i ? 0 : counts ? 3e-5 : 1e-8));
+            assert_int_equal(model.log_density(model.self, 1, z + i * model.dim, &one, NULL), 0);
+            assert_near(one, log_p[i], 1e-12 * fabs(truth) + (i ? 0 : counts ? 3e-5 : 1e-8));
+        }
+        free(z);
+        wvgd_model_close(&model);
+    }
+}
+
+static bool location_is_zero(const wv_prior *p)
+{
+    return (p->kind == WV_PRIOR_STUDENT ? p->b : p->a) == 0;
+}
+
+/* The priors of positive parameters integrate to 1, cut off at 0 where they have to be, and starts are draws from them:
+ * the mean of the log, from 4000 starts, is that of the density, within five standard errors and 0.05 for approximate
+ * quantiles. */
+static void priors_are_normalised(void **state)
+{
+    (void)state;
+    static const wv_prior priors[] = {{WV_PRIOR_NORMAL, 0, 2, 0},      {WV_PRIOR_NORMAL, 1, 2, 0},
+                                      {WV_PRIOR_STUDENT, 3, 0, 2},     {WV_PRIOR_STUDENT, 4, -1, 2},
+                                      {WV_PRIOR_CAUCHY, 0, 2, 0},      {WV_PRIOR_CAUCHY, -1, 2, 0},
+                                      {WV_PRIOR_EXPONENTIAL, 3, 0, 0}, {WV_PRIOR_GAMMA, 2, 0.1, 0},
+                                      {WV_PRIOR_GAMMA, 0.7, 2, 0},     {WV_PRIOR_LOGNORMAL, 1, 0.5, 0}};
+    for (size_t k = 0; k < sizeof priors / sizeof *priors; k++) {
+        wv_prior both[2] = {{WV_PRIOR_NORMAL, 0, 1, 0}, priors[k]};
+        wv_glm g = {
+            .likelihood = WV_NEGBINOMIAL, .rows = 0, .columns = 0, .names = NAMES, .intercept = true, .prior = both};
+        wvgd_model model;
+        assert_int_equal(wv_model_glm(&model, &g), 0);
+        double sum = 0, mean = 0, square = 0, found = 0, h = 0.01, normal[2] = {0, 0}, z[2];
+        for (double t = -60; t < 60; t += h) {
+            double p = exp(at(&model, (double[]){0, t}) + 0.5 * LOG_2PI) * h;
+            sum += p;
+            mean += p * t;
+            square += p * t * t;
+        }
+        assert_near(sum, 1.0, 1e-6);
+        test_random r = test_random_seed(k);
+        for (size_t i = 0; i < 4000; i++) {
+            normal[1] = test_random_normal(&r);
+            model.start(model.start_self, normal, z);
+            found += z[1] / 4000;
+        }
+        if (priors[k].kind >= WV_PRIOR_EXPONENTIAL || location_is_zero(&priors[k]))
+            assert_near(found, mean, 5 * sqrt((square - mean * mean) / 4000) + 0.05);
+        wvgd_model_close(&model);
+    }
+}
+
 static void gp_agrees_with_dense_normal(void **state)
 {
     (void)state;
@@ -979,6 +1155,8 @@ int main(void)
         cmocka_unit_test(logistic_is_stable_in_the_tails),
         cmocka_unit_test(linear_integrates_to_its_evidence),
         cmocka_unit_test(linear_agrees_with_rows),
+        cmocka_unit_test(glm_agrees_with_rows),
+        cmocka_unit_test(priors_are_normalised),
         cmocka_unit_test(gp_agrees_with_dense_normal),
         cmocka_unit_test(gp_survives_duplicate_times),
         cmocka_unit_test(starts_are_draws_from_the_prior),

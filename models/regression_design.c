@@ -1,5 +1,5 @@
-/* design.c - the rows of a regression as the models use them. */
-#include "design.h"
+/* regression_design.c - the rows of a regression as the models use them. */
+#include "regression_design.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,24 +47,23 @@ int wv_design_fill(const wv_regression *data, bool ones, size_t stride, double *
     return 0;
 }
 
-const char **wv_design_names(const wv_regression *data, bool log_sigma)
+const char **wv_design_names(size_t columns, const char *const *name, bool intercept, const char *const more[2])
 {
-    const char *more[2] = {"intercept", "log_sigma"};
-    bool wanted[2] = {data->intercept, log_sigma};
-    size_t bytes = (data->columns + 2) * sizeof(char *), count = 0;
-    for (size_t d = 0; d < data->columns; d++)
-        bytes += strlen(data->names[d]) + 1;
+    const char *after[3] = {intercept ? "intercept" : NULL, more ? more[0] : NULL, more ? more[1] : NULL};
+    size_t bytes = (columns + 3) * sizeof(char *), count = 0;
+    for (size_t d = 0; d < columns; d++)
+        bytes += strlen(name[d]) + 1;
     const char **names = malloc(bytes);
     if (!names)
         return NULL;
-    char *text = (char *)(names + data->columns + 2);
-    for (; count < data->columns; count++) {
-        size_t size = strlen(data->names[count]) + 1;
-        names[count] = memcpy(text, data->names[count], size);
+    char *text = (char *)(names + columns + 3);
+    for (; count < columns; count++) {
+        size_t size = strlen(name[count]) + 1;
+        names[count] = memcpy(text, name[count], size);
         text += size;
     }
-    for (int i = 0; i < 2; i++)
-        if (wanted[i])
-            names[count++] = more[i];
+    for (int i = 0; i < 3; i++)
+        if (after[i])
+            names[count++] = after[i];
     return names;
 }
