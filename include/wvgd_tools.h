@@ -74,13 +74,38 @@ wvgd_status wvgd_request_command(wvgd_request *request, const char *command, wvg
 typedef void wvgd_note_callback(void *self, const char *text);
 void wvgd_request_notes(wvgd_request *request, wvgd_note_callback *note, void *self);
 
-/* Row i of the models that have a name, or NULL past the end. */
+/* Row i of the built-in models, or NULL past the end. */
 typedef struct {
     const char *name;
     const char *data; /* what `data` is */
     const char *help; /* one line */
 } wvgd_model_info;
 const wvgd_model_info *wvgd_model_describe(size_t i);
+
+/* ---- a model of your own --------------------------------------------------------------------------------------- */
+/* How a coordinate z of the model is reported: as a parameter t, with s = centre + scale z. */
+typedef enum {
+    WVGD_CURVE_LINE,     /* t = s */
+    WVGD_CURVE_POSITIVE, /* t = exp(s) */
+    WVGD_CURVE_BETWEEN   /* t = low + (high - low) / (1 + exp(-s)) */
+} wvgd_curve_kind;
+
+typedef struct {
+    wvgd_curve_kind kind;
+    double centre, scale, low, high;
+} wvgd_curve;
+
+typedef struct {
+    wvgd_model model;        /* names are needed; called in whole batches by the thread that runs the session */
+    const wvgd_curve *curve; /* [dim] all results are in these parameters; NULL: in the coordinates themselves */
+    const char *prior;       /* in words, for run.json; NULL: unknown */
+} wvgd_own_model;
+
+/* Sessions of this request fit *own instead of a model by name; own NULL undoes this. *own is not copied: it and what
+ * it points to must outlive these sessions. wvgd_resume continues such a run only with the same dimension, names,
+ * curves and prior; wvgd_load needs no model. run.json calls the model model.name, which must not be the name of a
+ * file; NULL: "density". */
+wvgd_status wvgd_request_own(wvgd_request *request, const wvgd_own_model *own, wvgd_error *error);
 
 /* ---- a session --------------------------------------------------------------------------------------------------- */
 typedef struct wvgd_session wvgd_session;
@@ -91,11 +116,12 @@ typedef struct wvgd_session wvgd_session;
 wvgd_session *wvgd_open(const wvgd_request *request, wvgd_error *error);
 
 /* Continues the run in dir from its checkpoint, as if it had never stopped. request may be NULL, or change
- * `max-iter`, `max-evaluations`, `max-seconds`, `threads`, `checkpoint-every`, `output-draws`. A model that is a shared
- * object is loaded only if request names it again (`model`), or if `trust-model` allows the one that the run names. */
+ * `max-iter`, `max-evaluations`, `max-seconds`, `threads`, `checkpoint-every`, `output-draws`, and say where the same
+ * `data` are now. A model that is a shared object is loaded only if request names it again (`model`), or if
+ * `trust-model` allows the one that the run names. */
 wvgd_session *wvgd_resume(const char *dir, const wvgd_request *request, wvgd_error *error);
 
-/* Other cells from the draws of the run in dir, which has ended and used the staged solver: nothing is fitted again,
+/* New cells from the draws of the run in dir, which has ended and used the staged solver: nothing is fitted again,
  * and running the session evaluates the model only for the bound of the new cells. request has `particles`, and may
  * have `cost`, `power`, `family` and `out`; all else is as in the run. Trust is as for wvgd_resume. */
 wvgd_session *wvgd_open_cells(const char *dir, const wvgd_request *request, wvgd_error *error);
@@ -105,7 +131,7 @@ wvgd_session *wvgd_open_cells(const char *dir, const wvgd_request *request, wvgd
  */
 wvgd_session *wvgd_load(const char *dir, const wvgd_request *request, wvgd_error *error);
 
-/* Frees the session and all that belongs to it, and unlocks its directory. Accepts NULL. */
+/* Frees the session and all that belongs to it, and unlocks its directory if it has not run. Accepts NULL. */
 void wvgd_session_close(wvgd_session *session);
 
 /* The model, ready to be evaluated in `threads` threads; its names are set. log_density is NULL if the run was loaded
@@ -118,7 +144,7 @@ typedef struct {
     const char *target;       /* response column */
     const char *label[2];     /* the labels that count as 0 and as 1; NULL: it has numbers */
     size_t columns;           /* features */
-    const char *const *names; /* [columns] */
+    const char *const *names; /* [columns] of the features; with a formula, of the columns of the design */
     const double *mean, *sd;  /* [columns] means and sds by which features were standardized (sd 0: constant, and 0 in
                                * the model); NULL: not standardized */
 } wvgd_table;
@@ -154,7 +180,7 @@ wvgd_status wvgd_session_summary(wvgd_session *session, wvgd_summary_kind kind, 
 
 /* The reasons of the verdict if the result is unreliable, then other warnings: *n lines, each with a remedy. NULL
  * before the session has run. n may be NULL. */
-const char *const *wvgd_session_warnings(const wvgd_session *session, size_t *n);
+const char *const *wvgd_session_warnings(wvgd_session *session, size_t *n);
 
 /* The value of an option of the run, by its long name with '-', as text ("" for a flag): as given, or the default.
  * NULL: there is none. Valid until the next call of this function for the session. */
@@ -163,6 +189,11 @@ const char *wvgd_session_option(wvgd_session *session, const char *name);
 /* Names of the *n quantities in draws: the parameters or, for a Stan program, its constrained and transformed
  * parameters and generated quantities. n may be NULL. */
 const char *const *wvgd_session_names(const wvgd_session *session, size_t *n);
+
+/* The quantities value[n][quantities] of points z[n][D]: of particles, say. NAN if the model cannot transform a point;
+ * if the run was loaded without its model, of points other than draws and particles. */
+wvgd_status wvgd_session_values(const wvgd_session *session, size_t n, const double *z, double *value,
+                                wvgd_error *error);
 
 /* n draws value[n][quantities] of a session that has run, with their log weights log_w[n] (0 unless weighted); log_w
  * may be NULL. The same seed gives the same draws. If the model cannot transform a draw, its values are NAN. */
@@ -178,6 +209,65 @@ wvgd_status wvgd_session_draws(const wvgd_session *session, wvgd_draws_kind kind
 /* The same draws as Stan CSV in a file; path NULL: to stream. n 0: all that there are, if weighted. */
 wvgd_status wvgd_session_write_draws(wvgd_session *session, wvgd_draws_kind kind, uint64_t seed, size_t n,
                                      const char *path, FILE *stream, wvgd_error *error);
+
+/* ---- predictions ------------------------------------------------------------------------------------------------- */
+/* What a model expects of one new row. The mean response is the probability of the label that counts as 1 for logistic,
+ * binary bnn and glm with likelihood bernoulli; the mean of the response for linear, other bnn and other glm (for
+ * binomial, of the successes, so new rows need the trials); and the process without noise for gp. */
+typedef struct {
+    double mean, sd, q5, q50, q95; /* of the mean response, over the posterior: quantiles of 5, 50, 95 % */
+    double lower, upper;           /* where the response itself lies with a probability of 90 %: 5 % are below, 5 %
+                                    * above; 0 or 1 for labels */
+} wvgd_prediction;
+
+/* Predicts *rows rows of the CSV file `data` with a session that has run, or was loaded. It needs the columns that the
+ * model was fitted with, in any order; the response and others may be there. They are encoded as in the fit. Columns
+ * that are missing and fields that are no numbers are WVGD_E_DATA. draws: how many draws of the posterior are averaged,
+ * the first ones of draws.csv; 0: as many as it has (`output-draws`). A gp needs the data of its run again, if it was
+ * loaded. *row belongs to the session, and is valid until the next call of this function for it. */
+wvgd_status wvgd_session_predict(wvgd_session *session, const char *data, size_t draws, const wvgd_prediction **row,
+                                 size_t *rows, wvgd_error *error);
+
+/* The same as CSV with a header, mean,sd,q5,q50,q95,lower,upper, in a file that appears whole or not at all; path NULL:
+ * to stream. */
+wvgd_status wvgd_session_write_predictions(wvgd_session *session, const char *data, size_t draws, const char *path,
+                                           FILE *stream, wvgd_error *error);
+
+/* ---- comparing runs ---------------------------------------------------------------------------------------------- */
+typedef struct wvgd_comparison wvgd_comparison;
+
+/* A run beside the others. Runs are equally probable before the data. */
+typedef struct {
+    const char *run;         /* its directory or name */
+    double log_evidence, se; /* pooled over the fits of `repeat` */
+    double difference;       /* its log evidence less that of the best run, */
+    double difference_se;    /* and the standard error; 0 for the best run itself */
+    double bayes_factor;     /* of the run against the best one: exp(difference) */
+    double probability;      /* of the run, given that one of them is right */
+    bool reliable;           /* its verdict */
+} wvgd_compared;
+
+/* Compares the runs in n directories by their evidence; needs neither models nor data, and keeps nothing open. At least
+ * two. Runs that explain different responses (data.response_sha256 of run.json), or one of which has the density of
+ * numbers and another the probability of labels or counts, are WVGD_E_DATA. NULL and *error on failure. The caller
+ * frees the result, to which all that the following calls return belongs. */
+wvgd_comparison *wvgd_compare(size_t n, const char *const *dir, wvgd_error *error);
+
+/* The same for sessions that have run or were loaded, called name[n]. They need not stay open. */
+wvgd_comparison *wvgd_compare_sessions(size_t n, wvgd_session *const *session, const char *const *name,
+                                       wvgd_error *error);
+void wvgd_comparison_free(wvgd_comparison *comparison); /* accepts NULL */
+
+/* *n rows, the best run first. n may be NULL. */
+const wvgd_compared *wvgd_comparison_rows(const wvgd_comparison *comparison, size_t *n);
+
+/* *n lines about what limits the comparison: priors that differ, unreliable runs, a difference within its error, data
+ * that cannot be checked. n may be NULL. */
+const char *const *wvgd_comparison_notes(const wvgd_comparison *comparison, size_t *n);
+
+/* The rows as wvgd compare prints them: a table, or a JSON array of objects whose keys are the names of the fields
+ * above. Valid until the next call of this function for the comparison. */
+wvgd_status wvgd_comparison_text(wvgd_comparison *comparison, bool json, const char **text, wvgd_error *error);
 
 #ifdef __cplusplus
 }

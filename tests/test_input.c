@@ -115,9 +115,30 @@ static const bad_input bad_inputs[] = {
      "data.txt:1: column 3: another column has the name \"a\", too", NULL, NULL},
     {"logistic", TEXT("1.5,2.5,0\n2,3,1\n"), 65, "data.txt:1: column 1: found the number 1.5, expected a header", NULL,
      NULL},
-    {"logistic", TEXT("a;b;y\n1;2;0\n"), 65, "data.txt:1: fields are separated by semicolons, expected commas", NULL,
+    {"logistic", TEXT("a|b|y\n1|2|0\n"), 65, "data.txt:1: fields are separated by vertical bars, expected commas", NULL,
      NULL},
-    {"logistic", TEXT("a\tb\n1\t0\n"), 65, "fields are separated by tabs, expected commas", NULL, NULL},
+    {"logistic", TEXT("a;b;y\n1;2;0\n1;3;1\n"), 65, "column a;b;y: there is no other column", "delimiter=,", NULL},
+    {"logistic", TEXT("a;y\n1;0\n3;1\n"), 64, "--delimiter is '|': expected", "delimiter=|", NULL},
+    {"logistic", TEXT("a;y\n1;0\n3;1\n"), 64, "--missing is 'keep': expected", "missing=keep", NULL},
+    {"logistic", TEXT("a;y\n1,5;0\n3,2;1\n"), 65,
+     "data.txt:2: column a: found \"1,5\", expected a number with a decimal", NULL, NULL},
+    {"logistic", TEXT("a,b,y\n1,2020-01-31,0\n1,2020-02-28,1\n"), 65,
+     "data.txt:2: column b: found \"2020-01-31\", expected a number or a category, not a date (replace dates by "
+     "numbers, such as days since the first): --ignore b leaves out the column",
+     NULL, NULL},
+    {"logistic", TEXT("a,b,y\n1,31 Jan 2020 12:30,0\n1,1 Feb 2021 0:00,1\n"), 65,
+     "not a date (replace dates by numbers, such as days since the first)", NULL, NULL},
+    {"logistic", TEXT("a,b,y\n1,?,0\nx,3/4/2020,1\nNA,5/6/2021,0\n"), 65,
+     "not a date (replace dates by numbers, such as days since the first)", NULL, NULL},
+    {"logistic", TEXT("a,b,y\n1,?,0\nx,3/4/2020,1\nNA,5/6/2021,0\n"), 65, "a value in every row (1 of 3 have none)",
+     NULL, NULL},
+    {"logistic", TEXT("a,y\n?,0\nNA,1\n"), 65, "column a has no value in any row: --ignore a leaves out the column",
+     "missing=drop", NULL},
+    {"logistic", TEXT("a,b,y\n1,2,0\n1,3,1\n"), 65, "there is no column \"c\"", "features=a,c", NULL},
+    {"logistic", TEXT("a,b,y\n1,2,0\n1,3,1\n"), 65, "column y is a feature (--features) and cannot be the target",
+     "features=a,y", NULL},
+    {"logistic", TEXT("a,b,y\n1,2,0\n1,3,1\n"), 65, "column a is a feature (--features) and cannot be ignored",
+     "features=a", "ignore=a"},
     {"logistic", TEXT("\"a\nb\",y\n1,0\n2,1\n"), 65, "column 1: found \"a\\x0Ab\", expected a name without control",
      NULL, NULL},
     {"logistic", TEXT("a\xFF,y\n1,0\n2,1\n"), 65, "column 1: found \"a\\xFF\", expected a name in UTF-8", NULL, NULL},
@@ -136,13 +157,13 @@ static const bad_input bad_inputs[] = {
     {"logistic", TEXT("a,b,y\n1,2,0\n1,2\n"), 65, "data.txt:3: found 2 fields, expected 3", NULL, NULL},
     {"logistic", TEXT("a,b,y\n1,2,0\n1,2,3,1\n"), 65, "data.txt:3: found 4 fields, expected 3", NULL, NULL},
     {"logistic", TEXT("a,b,y\n1,2,0\n3\n"), 65, "data.txt:3: found 1 field, expected 3", NULL, NULL},
-    {"logistic", TEXT("a,y\n1,0\n,1\n"), 65, "data.txt:3: column a: found an empty field, expected a number (missing",
+    {"logistic", TEXT("a,y\n1,0\n,1\n"), 65,
+     "data.txt:3: column a: found an empty field, expected a value in every row", NULL, NULL},
+    {"logistic", TEXT("a,y\n1,0\nNA,1\n"), 65, "data.txt:3: column a: found \"NA\", expected a value in every row",
      NULL, NULL},
-    {"logistic", TEXT("a,y\n1,0\nNA,1\n"), 65, "data.txt:3: column a: found \"NA\", expected a number (missing", NULL,
-     NULL},
-    {"logistic", TEXT("a,y\n1,0\n?,1\n"), 65, "found \"?\", expected a number (missing", NULL, NULL},
+    {"logistic", TEXT("a,y\n1,0\n?,1\n"), 65, "found \"?\", expected a value in every row", NULL, NULL},
     {"logistic", TEXT("a,y\n1,0\nred,1\n"), 65,
-     "data.txt:3: column a: found \"red\", expected a number, or --ignore a to leave the column out", NULL, NULL},
+     "data.txt:3: column a: found \"red\", expected a number or a category, but", NULL, NULL},
     {"logistic", TEXT("a,y\r\n1,0\r\n\r\n12x,1\r\n"), 65, "data.txt:4: column a: found \"12x\", expected a number",
      NULL, NULL},
     {"logistic", TEXT("a,y\r1,0\rx,1\r"), 65, "data.txt:3: column a: found \"x\"", NULL, NULL},
@@ -150,7 +171,7 @@ static const bad_input bad_inputs[] = {
      NULL},
     {"logistic", TEXT("\"a\",\"b\"\n\"1\",\"x\ny\"\n2,3,4\n"), 65, "data.txt:4: found 3 fields, expected 2", NULL,
      NULL},
-    {"logistic", TEXT("a,y\nnan,0\n1,1\n"), 65, "found \"nan\", expected a number (missing", NULL, NULL},
+    {"logistic", TEXT("a,y\nnan,0\n1,1\n"), 65, "found \"nan\", expected a value in every row", NULL, NULL},
     {"logistic", TEXT("a,y\n-nan,0\n1,1\n"), 65, "found \"-nan\"", NULL, NULL},
     {"logistic", TEXT("a,y\ninf,0\n1,1\n"), 65, "found \"inf\", expected a finite number", NULL, NULL},
     {"logistic", TEXT("a,y\n-Infinity,0\n1,1\n"), 65, "found \"-Infinity\", expected a finite number", NULL, NULL},
@@ -165,8 +186,8 @@ static const bad_input bad_inputs[] = {
     {"logistic", TEXT("a,y\n--1,0\n1,1\n"), 65, "found \"--1\"", NULL, NULL},
     {"logistic", TEXT("a,y\n1 2,0\n1,1\n"), 65, "found \"1 2\"", NULL, NULL},
     {"logistic", TEXT("a,y\n\xC2\xB2,0\n1,1\n"), 65, "found \"\xC2\xB2\", expected a number", NULL, NULL},
-    {"logistic", TEXT("a,b,c,y\n1,x,3,0\n?,5,6,0\n7,8,9,\n"), 65,
-     "or fill the rows with missing values (2 in this file)\n/", NULL, NULL},
+    {"logistic", TEXT("a,b,c,y\n1,x,3,0\n?,5,6,0\n7,8,9,\n"), 65, "a value in every row (1 of 3 have none)\n/", NULL,
+     NULL},
     {"logistic", TEXT("a,b,c,y\n1,x,3,0\n?,5,6,0\n7,8,9,\n"), 65, "data.txt:4: column y: found an empty field", NULL,
      NULL},
     {"gp", TEXT("t,y\nx,1\n2,z\n"), 65, "column t: found \"x\", expected a number\n/", NULL, NULL},
@@ -281,7 +302,7 @@ static const bad_input bad_inputs[] = {
     {"mixture", TEXT("{\"weights\":[1],\"means\":[0],\"covs\":[0]}"), 65, "covs[0][0][0]: found 0", NULL, NULL},
     /* usage */
     {"logistik", TEXT("a,y\n1,0\n2,1\n"), 64, "unknown model \"logistik\": did you mean logistic?", NULL, NULL},
-    {"quux", TEXT("a,y\n1,0\n2,1\n"), 64, "expected mixture, logistic, linear, gp, bnn, or a path", NULL, NULL},
+    {"quux", TEXT("a,y\n1,0\n2,1\n"), 64, "expected mixture, logistic, linear, glm, gp, bnn, or a path", NULL, NULL},
     {"", TEXT("a,y\n1,0\n2,1\n"), 64, "unknown model \"\"", NULL, NULL},
     {"logistic", TEXT("a,y\n1,0\n2,1\n"), 64, "--hidden does not apply to the model logistic, only to bnn", "hidden=3",
      NULL},
@@ -427,7 +448,7 @@ static void reads_labels(void **state)
         regression_data data;
         failure f;
         write_data(cases[i].content, cases[i].size);
-        if (read_regression(data_path, cases[i].target, NULL, TARGET_LABELS, &data, &f))
+        if (read_regression(data_path, &(table_options){.target = cases[i].target}, TARGET_LABELS, &data, &f))
             FAIL("%zu: %s", i, f.text);
         assert_int_equal(data.rows, 3);
         assert_int_equal(data.columns, 1);
@@ -471,6 +492,33 @@ static void reads_numbers(void **state)
         }
     }
     setlocale(LC_ALL, "C");
+}
+
+/* Short numbers have a quick way of their own: the same bits as strtod. */
+static void reads_numbers_as_strtod(void **state)
+{
+    (void)state;
+    uint64_t seed = 5;
+    for (size_t k = 0; k < 200000; k++) {
+        char text[64] = "";
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        size_t digits = 1 + (seed >> 33) % 18, point = (seed >> 40) % (digits + 3), n = 0;
+        text[n] = "-+ "[(seed >> 50) % 3];
+        n += text[n] != ' ';
+        for (size_t i = 0; i < digits; i++) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            if (i == point)
+                text[n++] = '.';
+            text[n++] = (char)('0' + (seed >> 33) % 10);
+        }
+        if (k % 5 == 0)
+            snprintf(text + n, sizeof text - n, "e%d", (int)(seed >> 40) % 40 - 20);
+        else
+            text[n] = '\0';
+        double value = NAN, expected = strtod(text, NULL);
+        assert_null(read_number(text, &value));
+        assert_memory_equal(&value, &expected, sizeof value);
+    }
 }
 
 static double evaluate(const opened_model *model, const double *z, double *grad)
@@ -617,6 +665,48 @@ static void opens_the_others(void **state)
     close_model(&model);
 }
 
+/* A table with columns of all kinds: what they become, by hand. */
+static void codes_columns(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "id;plan;active;x;y\n1;b;Yes;0.5;no\n2;a;no;1;yes\n3;c;NO;;yes\n4;b;yes;2;no\n5;a;no;3;no\n"
+        "6;b;no;1;yes\n7;a;no;1;yes\n8;a;no;1;yes\n9;a;yes;1;yes\n10;a;no;1;yes\n11;a;no;1;yes\n";
+    static const char *const names[] = {"plan[b]", "active", "x"};
+    static const double rows[][3] = {{1, 1, 0.5}, {0, 0, 1}, {1, 1, 2}, {0, 0, 3}, {1, 0, 1}};
+    regression_data data;
+    failure f;
+    for (int tab = 0; tab < 2; tab++) {
+        char copy[sizeof text];
+        memcpy(copy, text, sizeof text);
+        for (char *c = copy; tab && *c; c++)
+            *c = *c == ';' ? '\t' : *c;
+        write_data(copy, sizeof text - 1);
+        table_options how = {.ignore = "id", .missing = "drop"};
+        if (read_regression(data_path, &how, TARGET_LABELS, &data, &f))
+            FAIL("%s", f.text);
+        assert_int_equal(data.rows, 10);
+        assert_int_equal(data.source.dropped, 1);
+        assert_int_equal(data.columns, 3); /* c is gone with its row */
+        for (size_t c = 0; c < 3; c++)
+            assert_string_equal(data.names[c], names[c]);
+        for (size_t i = 0; i < 15; i++)
+            assert_near(data.X[i], rows[i / 3][i % 3], 0);
+        assert_near(data.y[1], 1, 0);
+        assert_near(data.y[2], 0, 0);
+        free_regression(&data);
+    }
+    table_options chosen = {.features = "plan,active"};
+    if (read_regression(data_path, &chosen, TARGET_LABELS, &data, &f) != EX_DATAERR) /* 3 levels in 11 rows */
+        FAIL("took 3 levels");
+    chosen.features = "active";
+    if (read_regression(data_path, &chosen, TARGET_LABELS, &data, &f))
+        FAIL("%s", f.text);
+    assert_int_equal(data.rows, 11); /* x is missing in one, but not used */
+    assert_int_equal(data.columns, 1);
+    free_regression(&data);
+}
+
 /* Which columns count, and which of them is the target or the time. */
 static void leaves_columns_out(void **state)
 {
@@ -632,7 +722,8 @@ static void leaves_columns_out(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         regression_data data;
         failure f;
-        int code = read_regression(data_path, cases[i].target, cases[i].ignore, TARGET_REAL, &data, &f);
+        table_options how = {.target = cases[i].target, .ignore = cases[i].ignore};
+        int code = read_regression(data_path, &how, TARGET_REAL, &data, &f);
         if (i == 1 || i == 4) { /* no such column: names are not quoted, and one with a comma stands alone */
             assert_int_equal(code, EX_DATAERR);
             continue;
@@ -698,8 +789,8 @@ static void describes_models_and_options(void **state)
         assert_true(m->name && m->data && m->help && !strchr(m->help, '\n'));
     for (const model_option *o; (o = describe_model_option(options)); options++)
         assert_true(o->name && o->models && o->help && !strchr(o->help, '\n'));
-    assert_int_equal(models, 7);
-    assert_int_equal(options, 9);
+    assert_int_equal(models, 8);
+    assert_int_equal(options, 16);
 }
 
 /* ---- mutations of good files ------------------------------------------------------------------------------------- */
@@ -979,10 +1070,12 @@ int main(void)
         cmocka_unit_test(refuses_huge_inputs),
         cmocka_unit_test(reads_labels),
         cmocka_unit_test(reads_numbers),
+        cmocka_unit_test(reads_numbers_as_strtod),
         cmocka_unit_test(opens_logistic),
         cmocka_unit_test(opens_mixtures),
         cmocka_unit_test(tells_what_it_read),
         cmocka_unit_test(opens_the_others),
+        cmocka_unit_test(codes_columns),
         cmocka_unit_test(leaves_columns_out),
         cmocka_unit_test(reads_the_data_of_the_project),
         cmocka_unit_test(describes_models_and_options),

@@ -281,6 +281,100 @@ static void writes_and_loads(void **state)
     assert_int_equal(error.code, WVGD_E_NO_INPUT);
 }
 
+/* ---- a model of the caller's own --------------------------------------------------------------------------------- */
+/* Normal in both coordinates; self counts points, and fails after as many as it says. */
+typedef struct {
+    size_t points, most;
+} counted;
+
+static int own_density(void *self, size_t n, const double *z, double *log_p, double *grad)
+{
+    counted *c = self;
+    c->points += n;
+    if (c->points > c->most)
+        return 1;
+    for (size_t i = 0; i < n; i++) {
+        log_p[i] = -0.5 * (z[2 * i] * z[2 * i] + z[2 * i + 1] * z[2 * i + 1]) - log(2 * 3.14159265358979323846);
+        for (size_t k = 0; grad && k < 2; k++)
+            grad[2 * i + k] = -z[2 * i + k];
+    }
+    return 0;
+}
+
+static wvgd_request *ask_own(const wvgd_own_model *own, const char *out)
+{
+    wvgd_request *request = wvgd_request_new();
+    assert_int_equal(wvgd_request_own(request, own, &error), WVGD_OK);
+    if (out)
+        set(request, "out", out);
+    return request;
+}
+
+static void fits_models_of_its_own(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"rate", "share"};
+    static const wvgd_curve curve[] = {{WVGD_CURVE_POSITIVE, 0, 0.5, 0, 0}, {WVGD_CURVE_BETWEEN, 0, 1.7, -1, 3}};
+    counted count = {0, SIZE_MAX};
+    wvgd_own_model own = {{.dim = 2, .log_density = own_density, .self = &count, .has_gradient = true, .names = names},
+                          curve,
+                          "mine"};
+    const double z[] = {0, 0, 2, -1};
+    double value[4];
+    const char *text;
+    size_t n;
+    wvgd_request *request = ask_own(&own, "mine");
+    wvgd_session *s = open_session(request);
+    run(s);
+    assert_true(fabs(evidence(s)) < 0.02);
+    assert_string_equal(wvgd_session_names(s, &n)[1], "share");
+    assert_int_equal(wvgd_session_values(s, 2, z, value, &error), WVGD_OK);
+    assert_true(value[0] == 1 && value[1] == 1 && fabs(value[2] - exp(1)) < 1e-14);
+    assert_true(fabs(value[3] - (-1 + 4 / (1 + exp(1.7)))) < 1e-14);
+    assert_int_equal(wvgd_session_summary(s, WVGD_RUN_JSON, 0, &text, &error), WVGD_OK);
+    assert_non_null(strstr(text, "\"prior\": \"mine\""));
+    wvgd_session *loaded = wvgd_load("mine", NULL, &error); /* though s is still open */
+    assert_non_null(loaded);
+    assert_string_equal(wvgd_session_names(loaded, &n)[0], "rate");
+    wvgd_session_close(loaded);
+    assert_null(wvgd_resume("mine", NULL, &error));
+    refused(error.code, WVGD_E_STATE, "must continue it");
+    own.prior = "other";
+    wvgd_request *again = ask_own(&own, NULL);
+    assert_null(wvgd_resume("mine", again, &error));
+    refused(error.code, WVGD_E_STATE, "another prior");
+    own.prior = "mine";
+    count.points = 0;
+    wvgd_session *resumed = wvgd_resume("mine", again, &error);
+    assert_non_null(resumed);
+    run(resumed);
+    assert_int_equal(count.points, 0); /* it had ended */
+    assert_true(evidence(resumed) == evidence(s));
+    wvgd_session_close(resumed);
+    wvgd_session_close(s);
+    wvgd_request_free(again);
+    wvgd_request_free(request);
+    request = ask_own(&own, "half");
+    set(request, "checkpoint-every", "0");
+    count = (counted){0, 400};
+    s = open_session(request);
+    refused(wvgd_session_run(s, NULL, NULL, &error), WVGD_E_MODEL, "returned 1");
+    count.most = SIZE_MAX;
+    again = ask_own(&own, NULL);
+    resumed = wvgd_resume("half", again, &error);
+    assert_non_null(resumed);
+    run(resumed);
+    assert_true(fabs(evidence(resumed)) < 0.02);
+    wvgd_session_close(resumed);
+    wvgd_session_close(s);
+    wvgd_request_free(again);
+    own.model.name = "./mine.so";
+    refused(wvgd_request_own(request, &own, &error), WVGD_E_ARGUMENT, "of a file");
+    own.model.log_density = NULL;
+    refused(wvgd_request_own(request, &own, &error), WVGD_E_ARGUMENT, "log_density is NULL");
+    wvgd_request_free(request);
+}
+
 /* Other cells of a run, and its draws as a table: what the program does is what the library does. */
 static void makes_cells(void **state)
 {
@@ -466,6 +560,7 @@ int main(void)
         IN_DIRECTORY(reads_files_without_trust),
         IN_DIRECTORY(opens_tables),
         IN_DIRECTORY(writes_and_loads),
+        IN_DIRECTORY(fits_models_of_its_own),
         {"goes_on", goes_on, enter, leave, NULL},
         {"goes_on_in_directory", goes_on, enter, leave, out},
         IN_DIRECTORY(makes_cells),

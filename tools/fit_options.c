@@ -31,6 +31,8 @@ static const option_line program_options[] = {
      "before the fit, compare the model's gradient with finite differences at up to 20 starting points", program_group},
     {"trust-model", 0, NULL, NULL, NULL, TRUST_MODEL_HELP ". With --config: the model named in that file",
      program_group},
+    {"rank-timeout", 0, "S", "0..1e9", "0", "wvgd-mpi: end the run if a rank does not answer for S seconds; 0: wait",
+     program_group},
     {"quiet", 'q', NULL, NULL, NULL, "show no progress and no hints on stderr; warnings remain", program_group},
 };
 enum { PROGRAM_OPTIONS = sizeof program_options / sizeof *program_options };
@@ -72,16 +74,6 @@ const char *translate_cost(const char *name, const char *value, const char *from
     return !strcmp(name, "cost") && !strcmp(value, from) ? to : value;
 }
 
-int set_fit_option(wvgd_options *o, const wvgd_option_info *info, const char *value, failure *f)
-{
-    bool hidden = !strcmp(info->name, "cost") && !strcmp(value, "callback");
-    if (!hidden &&
-        wvgd_options_set(o, info->name, translate_cost(info->name, value, "functional", "callback"), NULL) == WVGD_OK)
-        return 0;
-    option_line line = library_line(info);
-    return refuse_value(&line, value, f);
-}
-
 /* A library starts no threads unasked; the program does, and shares the model's work among them, too. */
 static bool is_threads(const wvgd_option_info *info)
 {
@@ -93,17 +85,14 @@ static bool is_particles(const wvgd_option_info *info)
     return !strcmp(info->name, "particles");
 }
 
-bool is_most_particles(const wvgd_option_info *info)
-{
-    return !strcmp(info->name, "most-particles");
-}
-
-option_line library_line(const wvgd_option_info *info)
+/* The row of an option of the library. Choices are what follows the option; numbers have a range, whole ones are
+ * called N. */
+static option_line library_line(const wvgd_option_info *info)
 {
     bool choice = strstr(info->values, "..") == NULL, real = strchr(info->values, 'e') || strchr(info->initial, '.');
     const char *initial = is_threads(info)          ? "all cores"
-                          : is_most_particles(info) ? "20, or 0 with --particles"
-                          : is_particles(info)      ? "5, raised to at most 20 if the ensemble needs it"
+                          : is_most_particles(info) ? "80, or 0 with --particles"
+                          : is_particles(info)      ? "5, raised to at most 80 if the ensemble needs it"
                                                     : info->initial;
     return (option_line){info->name,
                          0,
@@ -112,6 +101,21 @@ option_line library_line(const wvgd_option_info *info)
                          initial,
                          start_help(info),
                          library_group};
+}
+
+int set_fit_option(wvgd_options *o, const wvgd_option_info *info, const char *value, failure *f)
+{
+    bool hidden = !strcmp(info->name, "cost") && !strcmp(value, "callback");
+    if (!hidden &&
+        wvgd_options_set(o, info->name, translate_cost(info->name, value, "functional", "callback"), NULL) == WVGD_OK)
+        return 0;
+    option_line line = library_line(info);
+    return refuse_value(&line, value, f);
+}
+
+bool is_most_particles(const wvgd_option_info *info)
+{
+    return !strcmp(info->name, "most-particles");
 }
 
 bool model_row(size_t i, option_line *line)
@@ -148,11 +152,6 @@ bool find_option(const char *name, option_line *line)
 bool is_model_option(const option_line *line)
 {
     return line->group == model_group;
-}
-
-bool is_library_option(const option_line *line)
-{
-    return line->group == library_group;
 }
 
 /* ---- text and JSON ----------------------------------------------------------------------------------------------- */

@@ -26,18 +26,13 @@ bool model_row(size_t i, option_line *line);
 /* The row of that name; false: there is none. */
 bool find_option(const char *name, option_line *line);
 
-/* Belongs to built-in models only; to the library. */
+/* Belongs to built-in models only. */
 bool is_model_option(const option_line *line);
-bool is_library_option(const option_line *line);
 
 /* Particles that a fit may have at most where the user names no number: the program adds some where they are needed,
- * the library makes as many as it is told to. */
-#define MOST_PARTICLES 20
+ * the library makes as many as it is told to. Two for each of as many modes as the search keeps. */
+#define MOST_PARTICLES 80
 bool is_most_particles(const wvgd_option_info *info);
-
-/* The row of an option of the library. Choices are what follows the option; numbers have a range, whole ones are called
- * N. */
-option_line library_line(const wvgd_option_info *info);
 
 /* Sets an option of the library from the text that users write. */
 int set_fit_option(wvgd_options *o, const wvgd_option_info *info, const char *value, failure *f);

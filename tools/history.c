@@ -123,7 +123,7 @@ static json_t *counts_of(json_t *asked, const char *stage)
 /* What the points of a batch are, in the stages in which they move from batch to batch. NULL: they are draws. */
 static const char *kind_of_points(const char *stage)
 {
-    return !strcmp(stage, "explore") ? "ascent" : !strcmp(stage, "probe") ? "walk" : NULL;
+    return !strcmp(stage, "explore") ? "ascent" : !strcmp(stage, "probe") || !strcmp(stage, "certify") ? "walk" : NULL;
 }
 
 void note_points(json_t *asked, const char *stage, wvgd_fit *fit)

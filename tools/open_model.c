@@ -2,10 +2,14 @@
  * model: a row, and a function that opens it. */
 #include "open_model.h"
 #include "blas_memory.h"
+#include "column_moments.h"
 #include "external.h"
+#include "glm_data.h"
 #include "model_data.h"
 #include "models.h"
 #include "object_file.h"
+#include "prior_conflict.h"
+#include "priors.h"
 #include "text.h"
 #include <math.h>
 #include <stdio.h>
@@ -15,28 +19,69 @@
 #include <sysexits.h>
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
-enum { TARGET, IGNORE, STANDARDIZE, NO_INTERCEPT, PRIOR_SD, HIDDEN, LIKELIHOOD, PRIOR_MEANS, PRIOR_SDS, OPTIONS };
+enum {
+    TARGET,
+    FEATURES,
+    IGNORE,
+    DELIMITER,
+    MISSING,
+    STANDARDIZE,
+    NO_INTERCEPT,
+    PRIOR_SD,
+    PRIOR,
+    FORMULA,
+    WEIGHTS,
+    HIDDEN,
+    LIKELIHOOD,
+    PRIOR_MEANS,
+    PRIOR_SDS,
+    SHARD,
+    OPTIONS
+};
 
 static const model_option options[OPTIONS] = {
     [TARGET] = {"target", "COL", NULL, "logistic, linear, bnn",
                 "response column (default: the last one); all others are features"},
-    [IGNORE] = {"ignore", "COL[,COL]", NULL, "logistic, linear, bnn, gp",
-                "columns to leave out, such as identifiers, text or a second target"},
+    [FEATURES] = {"features", "COL[,COL]", NULL, "logistic, linear, bnn",
+                  "columns to use as features (default: all others)"},
+    [IGNORE] = {"ignore", "COL[,COL]", NULL, "logistic, linear, glm, bnn, gp",
+                "columns to leave out, such as identifiers, dates or a second target"},
+    [DELIMITER] = {"delimiter", "C", NULL, "logistic, linear, glm, bnn",
+                   "field separator: ',' or ';' or tab (default: the most frequent one in the header)"},
+    [MISSING] =
+        {"missing", "error|drop", "error", "logistic, linear, glm, bnn",
+         "rows with missing values (empty, NA, NaN, null, .) in a column that is used: refuse the file, or drop "
+         "them"},
     [STANDARDIZE] = {"standardize", NULL, NULL, "logistic, linear, bnn",
                      "centre each feature and divide it by its sample sd; constant features become 0"},
     [NO_INTERCEPT] = {"no-intercept", NULL, NULL, "logistic, linear",
                       "do not add an intercept (a column of ones, after the last feature)"},
     [PRIOR_SD] =
-        {"prior-sd", "S", "1", "logistic, linear, bnn",
-         "prior sd of every weight, intercept and biases included: normal with mean 0 and sd S, above 0. If the "
-         "noise sd is a parameter (linear, bnn), its prior is half-Cauchy with scale S"},
+        {"prior-sd", "S", NULL, "logistic, linear, bnn",
+         "prior sd of every weight, intercept and biases included: normal with mean 0 and sd S, above 0 (default: 1; "
+         "linear: priors scaled to the data). If the noise sd is a parameter (linear, bnn), its prior is half-Cauchy "
+         "with scale S"},
+    [PRIOR] =
+        {"prior", "NAME=DIST[;]", NULL, "linear, glm",
+         "prior of a parameter: a coefficient, intercept (for centred columns), slopes (all coefficients), sigma, "
+         "nu or shape; normal(mean, sd), student(nu, location, scale), cauchy(location, scale), exponential(rate), "
+         "gamma(shape, rate) or lognormal(meanlog, sdlog). May be given several times"},
+    [FORMULA] = {"formula", "TEXT", NULL, "glm",
+                 "response ~ terms, as in R: 'y ~ x1 + x2*x3 + offset(log(n))'; see docs/formula.md"},
+    [WEIGHTS] = {"weights", "COL", NULL, "glm",
+                 "column of weights, at least 0, by which the log likelihoods of the rows are multiplied"},
     [HIDDEN] = {"hidden", "H", "5", "bnn", "number of hidden units, 1 to 10000"},
-    [LIKELIHOOD] = {"likelihood", "auto|binary|normal", "auto", "bnn",
-                    "auto: binary if the response has exactly two different values, otherwise normal"},
+    [LIKELIHOOD] =
+        {"likelihood", "NAME", NULL, "glm, bnn",
+         "glm: gaussian, student, bernoulli, binomial, poisson or negbinomial. bnn: auto, binary or normal (default: "
+         "auto, binary if the response has exactly two different values, otherwise normal)"},
     [PRIOR_MEANS] = {"prior-means", "A,F,S,B", "0,0,0,0", "gp",
                      "means of the normal priors of log A, log f, log s, log B"},
     [PRIOR_SDS] = {"prior-sds", "A,F,S,B", "2,2,2,2", "gp",
                    "sds of the normal priors of log A, log f, log s, log B; above 0"},
+    [SHARD] = {"shard", "rows", NULL, "logistic, linear, glm, bnn, PATH.so",
+               "wvgd-mpi: each rank reads its share of the rows only; a shared object must export "
+               "wvgd_model_open_shard"},
 };
 
 const model_option *describe_model_option(unsigned i)
@@ -97,7 +142,8 @@ static const char *sd_problem(double value)
 
 static int read_prior_sd(const model_request *request, double *value, failure *f)
 {
-    const char *text = option_text(request, PRIOR_SD), *expected = read_plain_number(text, value);
+    const char *text = given_option(request, PRIOR_SD) ? given_option(request, PRIOR_SD) : "1",
+               *expected = read_plain_number(text, value);
     char rule[60];
     if (expected)
         return refuse_option(PRIOR_SD, text, strchr(text, ',') ? "one number, such as 1.2" : expected, f);
@@ -121,13 +167,19 @@ static int read_likelihood(const model_request *request, target_kind *kind, fail
         const char *name;
         target_kind kind;
     } names[] = {{"auto", TARGET_EITHER}, {"binary", TARGET_LABELS}, {"normal", TARGET_REAL}};
-    const char *text = option_text(request, LIKELIHOOD);
+    const char *text = given_option(request, LIKELIHOOD) ? given_option(request, LIKELIHOOD) : "auto";
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(text, names[i].name) == 0) {
             *kind = names[i].kind;
             return 0;
         }
     return refuse_option(LIKELIHOOD, text, "auto|binary|normal", f);
+}
+
+static int check_shard(const model_request *request, failure *f)
+{
+    const char *text = given_option(request, SHARD);
+    return !text || !strcmp(text, "rows") ? 0 : refuse_option(SHARD, text, "rows", f);
 }
 
 /* "a,b,c,d" */
@@ -160,10 +212,16 @@ static int check_sds(const char *text, const double sd[4], failure *f)
 
 /* ---- everything behind an opened model --------------------------------------------------------------------------- */
 typedef struct {
-    wvgd_model inner, pooled;
-    regression_data data; /* of a regression: names and labels */
-    wvgd_table facts;     /* pointing into it */
-    double *moments;      /* [2][columns] means and sds of features, or NULL */
+    wvgd_model inner, pooled, wrapped; /* each around the one before; wrapped only with a wrapper */
+    wvgd_model prior;                  /* what `inner` would be without rows, where it has a share of them */
+    row_shares *shares;                /* of the rows; NULL: all are here */
+    bool standardized;                 /* the features of a share have been */
+    regression_data data;              /* of a regression: names and labels */
+    wvgd_table facts;                  /* pointing into it */
+    glm_data glm;                      /* of a glm */
+    prior_list priors;                 /* of linear and glm */
+    series_data series;                /* of a gp */
+    double *moments;                   /* [2][columns] means and sds of features, or NULL */
     wv_bridgestan *stan;
     wv_bnn_angle *angle; /* between predictions of a bnn */
     char *name_text;     /* of names made here */
@@ -188,23 +246,102 @@ static int open_mixture(const model_request *request, session *s, failure *f)
     return failed ? no_memory(request, f) : 0;
 }
 
+/* Adds x[n], the shares of which are hashed one after the other. */
+static int hash_numbers(row_shares *shares, sha256 *hash, size_t n, const double *x, failure *f)
+{
+    for (unsigned turn = 0; turn < (shares ? shares->count : 1); turn++) {
+        bool mine = !shares || shares->rank == turn;
+        size_t size, *begin = shares ? calloc(shares->count, sizeof *begin) : NULL;
+        char *sent = NULL;
+        if (mine)
+            sha256_add_numbers(hash, n, x);
+        int code = shares ? share_texts(shares, (const char *)hash, sizeof *hash, &sent, &size, begin, f) : 0;
+        if (!code && begin)
+            memcpy(hash, sent + begin[turn], sizeof *hash);
+        free(sent);
+        free(begin);
+        if (code)
+            return code;
+    }
+    return 0;
+}
+
+/* Notes what the model explains: y[n] of so many rows. */
+static int note_response(session *s, const char *name, bool discrete, size_t rows, size_t n, const double *y,
+                         failure *f)
+{
+    sha256 hash;
+    s->out->response = (response_facts){.name = name, .rows = rows, .discrete = discrete};
+    sha256_begin(&hash);
+    int code = hash_numbers(s->shares, &hash, n, y, f);
+    sha256_end(&hash, s->out->response.sha256);
+    return code;
+}
+
+/* Means and sds of the features. */
+static int note_moments(const model_request *request, session *s, const bool *constant, failure *f)
+{
+    const regression_data *d = &s->data;
+    f->code = 0;
+    if (!(s->moments = calloc(d->columns + 1, 2 * sizeof *s->moments)))
+        no_memory(request, f);
+    if (share_failure(s->shares, f))
+        return f->code;
+    if (given_option(request, STANDARDIZE)) {
+        s->facts.mean = s->moments;
+        s->facts.sd = s->moments + d->columns;
+    }
+    return measure_columns(s->shares, d->rows, d->all_rows, d->columns, d->X, constant, s->moments,
+                           s->moments + d->columns, f);
+}
+
 /* What is known of the columns once they have been read. */
 static int note_facts(const model_request *request, session *s, failure *f)
 {
     const regression_data *d = &s->data;
-    s->facts = (wvgd_table){d->rows, d->target, {d->label[0], d->label[1]}, d->columns, d->names, NULL, NULL};
+    bool *constant = calloc(d->columns + 1, sizeof *constant);
+    s->facts = (wvgd_table){d->all_rows, d->target, {d->label[0], d->label[1]}, d->columns, d->names, NULL, NULL};
     s->out->facts = &s->facts;
-    s->out->hints = table_hints(d);
-    s->out->warnings = table_warnings(d);
-    s->out->moments = measure_target(d);
-    if (!given_option(request, STANDARDIZE))
-        return 0;
-    if (!(s->moments = calloc(d->columns, 2 * sizeof *s->moments)))
-        return no_memory(request, f);
-    s->facts.mean = s->moments;
-    s->facts.sd = s->moments + d->columns;
-    measure_features(d, s->moments, s->moments + d->columns);
-    return 0;
+    s->out->columns = &d->source;
+    f->code = 0;
+    if (!constant)
+        no_memory(request, f);
+    int code = share_failure(s->shares, f);
+    if (!code)
+        code = note_response(s, d->target, d->labels, d->all_rows, d->rows, d->y, f);
+    if (!code)
+        code = find_constants(s->shares, d->rows, d->columns, d->X, constant, f);
+    if (!code) {
+        s->out->response.dropped = d->source.dropped;
+        s->out->hints = table_hints(d);
+        s->out->warnings = table_warnings(d, constant);
+    }
+    if (!code && (s->shares || given_option(request, STANDARDIZE)))
+        code = note_moments(request, s, constant, f);
+    free(constant);
+    return code;
+}
+
+/* A share of the rows cannot tell means and sds of all: its features are standardised here. */
+static void standardize_share(session *s, wv_regression *regression)
+{
+    regression_data *d = &s->data;
+    if (!s->shares || !regression->standardize)
+        return;
+    s->standardized = true;
+    regression->standardize = false;
+    for (size_t i = 0; i < d->rows; i++)
+        for (size_t c = 0; c < d->columns; c++) {
+            double *x = &d->X[i * d->columns + c], sd = s->facts.sd[c];
+            *x = sd > 0 ? (*x - s->facts.mean[c]) / sd : 0;
+        }
+}
+
+static table_options table_options_of(const model_request *request)
+{
+    return (table_options){option_text(request, TARGET),  option_text(request, FEATURES),
+                           option_text(request, IGNORE),  option_text(request, DELIMITER),
+                           option_text(request, MISSING), NULL};
 }
 
 /* What the models of a regression share. */
@@ -213,8 +350,9 @@ static int open_regression(const model_request *request, target_kind kind, sessi
 {
     double prior_sd;
     regression_data *data = &s->data;
-    if (read_prior_sd(request, &prior_sd, f) ||
-        read_regression(request->data, option_text(request, TARGET), option_text(request, IGNORE), kind, data, f))
+    table_options how = table_options_of(request);
+    how.shares = s->shares;
+    if (read_prior_sd(request, &prior_sd, f) || read_regression(request->data, &how, kind, data, f))
         return f->code;
     *regression = (wv_regression){
         .rows = data->rows,
@@ -226,8 +364,82 @@ static int open_regression(const model_request *request, target_kind kind, sessi
         .intercept = given_option(request, NO_INTERCEPT) == NULL,
         .prior_sd = prior_sd,
     };
-    s->out->prior_sd = prior_sd;
-    return note_facts(request, s, f);
+    if (note_facts(request, s, f))
+        return f->code;
+    standardize_share(s, regression);
+    return 0;
+}
+
+/* Adds a line to the warnings. */
+static void warn(session *s, char *line)
+{
+    char *old = s->out->warnings;
+    size_t size = (old ? strlen(old) : 0) + (line ? strlen(line) : 0) + 2;
+    char *text = line ? malloc(size) : NULL;
+    if (text) {
+        snprintf(text, size, "%s%s\n", old ? old : "", line);
+        free(old);
+        s->out->warnings = text;
+    }
+    free(line);
+}
+
+/* Warns if the prior cannot have made the response; the model is open. */
+static int check_prior(session *s, const prior_question *q, failure *f)
+{
+    char *line;
+    int code = prior_conflict(q, &line, f);
+    warn(s, line);
+    return code;
+}
+
+/* The same for a regression. prior_sd 0: priors have names. */
+static int check_regression(const model_request *request, session *s, const wv_regression *r, double prior_sd,
+                            size_t hidden, failure *f)
+{
+    prior_question q = {.model = &s->inner,
+                        .family = find_family(s->data.labels ? "bernoulli" : "gaussian"),
+                        .target = s->data.target,
+                        .shares = s->shares,
+                        .rows = r->rows,
+                        .columns = r->columns,
+                        .all_rows = s->data.all_rows,
+                        .hidden = hidden,
+                        .intercept = r->intercept,
+                        .X = r->X,
+                        .y = r->y,
+                        .centre = r->standardize ? s->facts.mean : NULL,
+                        .scale = r->standardize ? s->facts.sd : NULL,
+                        .prior_sd = prior_sd,
+                        .linear = !strcmp(request->name, "linear"),
+                        .standardize = !given_option(request, STANDARDIZE)};
+    return check_prior(s, &q, f);
+}
+
+/* Priors that all weights share, and that of the noise. */
+static int note_equal(const model_request *request, session *s, const char *weights, double sd, bool noise, failure *f)
+{
+    char text[60];
+    s->out->priors = json_object();
+    snprintf(text, sizeof text, "normal(0, %g)", sd);
+    for (size_t c = 0; !weights && c < s->data.columns; c++)
+        json_object_set_new(s->out->priors, s->data.names[c], json_string(text));
+    if (!weights && !given_option(request, NO_INTERCEPT))
+        json_object_set_new(s->out->priors, "intercept", json_string(text));
+    if (weights)
+        json_object_set_new(s->out->priors, weights, json_string(text));
+    snprintf(text, sizeof text, "cauchy(0, %g) above 0", sd);
+    if (noise)
+        json_object_set_new(s->out->priors, "sigma", json_string(text));
+    return s->out->priors ? 0 : no_memory(request, f);
+}
+
+/* The priors of linear and glm, as they are. */
+static int note_priors(const model_request *request, session *s, failure *f)
+{
+    list_priors(&s->priors, s->out->prior, sizeof s->out->prior);
+    s->out->priors = describe_priors(&s->priors);
+    return s->out->priors ? 0 : no_memory(request, f);
 }
 
 /* The prior of the model in words; noise: its sd is a parameter. */
@@ -239,29 +451,250 @@ static void note_prior(session *s, double sd, const char *weights, bool noise)
     snprintf(s->out->prior, sizeof s->out->prior, "normal, mean 0, sd %g, for %s%s", sd, weights, also);
 }
 
-/* The model has copied what it needs. */
-static int close_regression(const model_request *request, session *s, int failed, failure *f)
+/* Once the model has copied what it needs, or failed. prior_sd, hidden: for check_regression. */
+static int close_regression(const model_request *request, session *s, const wv_regression *r, int failed,
+                            double prior_sd, size_t hidden, failure *f)
 {
+    f->code = failed ? no_memory(request, f) : 0;
+    int code = share_failure(s->shares, f) ? f->code : check_regression(request, s, r, prior_sd, hidden, f);
     forget_numbers(&s->data);
-    return failed ? no_memory(request, f) : 0;
+    return code;
+}
+
+/* The same regression without rows. */
+static wv_regression without_rows(const wv_regression *regression)
+{
+    wv_regression none = *regression;
+    none.rows = 0;
+    return none;
 }
 
 static int open_logistic(const model_request *request, session *s, failure *f)
 {
     wv_regression regression;
-    if (open_regression(request, TARGET_LABELS, s, &regression, f))
+    if (open_regression(request, TARGET_LABELS, s, &regression, f) ||
+        note_equal(request, s, NULL, regression.prior_sd, false, f))
         return f->code;
     note_prior(s, regression.prior_sd, regression.intercept ? "weights and intercept" : "weights", false);
-    return close_regression(request, s, wv_model_logistic(&s->inner, &regression), f);
+    wv_regression none = without_rows(&regression);
+    int failed = wv_model_logistic(&s->inner, &regression) || (s->shares && wv_model_logistic(&s->prior, &none));
+    return close_regression(request, s, &regression, failed, regression.prior_sd, 0, f);
+}
+
+/* Standardized columns, as the model will have them. To be freed. */
+static double *design_of(const session *s, const wv_regression *r)
+{
+    double *X = malloc((r->rows * r->columns + 1) * sizeof *X);
+    for (size_t i = 0; X && i < r->rows * r->columns; i++) {
+        size_t c = i % r->columns;
+        X[i] = s->facts.sd[c] > 0 ? (r->X[i] - s->facts.mean[c]) / s->facts.sd[c] : 0;
+    }
+    return X;
+}
+
+/* Defaults for the rows of all shares. */
+static int scale_priors(const model_request *request, session *s, bool numbers, size_t rows, size_t all_rows,
+                        const double *X, const double *y, failure *f)
+{
+    size_t P = s->priors.columns;
+    bool *constant = calloc(P + 1, sizeof *constant);
+    double *moments = calloc(P + 1, 2 * sizeof *moments), mean = 0, sd = 0;
+    f->code = 0;
+    if (!constant || !moments || !X)
+        no_memory(request, f);
+    int code = share_failure(s->shares, f);
+    if (!code && numbers)
+        code = find_constants(s->shares, rows, 1, y, constant, f);
+    if (!code && numbers)
+        code = measure_columns(s->shares, rows, all_rows, 1, y, constant, &mean, &sd, f);
+    if (!code)
+        code = find_constants(s->shares, rows, P, X, constant, f);
+    if (!code)
+        code = measure_columns(s->shares, rows, all_rows, P, X, constant, moments, moments + P, f);
+    if (!code)
+        default_priors(&s->priors, numbers, moments + P, mean, sd);
+    free(constant);
+    free(moments);
+    return code;
+}
+
+/* Scaled to the data, or those of --prior-sd; then what --prior says. */
+static int choose_priors(const model_request *request, session *s, wv_regression *r, failure *f)
+{
+    static const char *const noise[] = {"sigma", NULL};
+    if (name_priors(&s->priors, r->columns, r->names, r->intercept, noise, f))
+        return f->code;
+    if (given_option(request, PRIOR_SD))
+        equal_priors(&s->priors, r->prior_sd);
+    else {
+        double *own = r->standardize ? design_of(s, r) : NULL;
+        int code = scale_priors(request, s, true, r->rows, s->data.all_rows, r->standardize ? own : r->X, r->y, f);
+        free(own);
+        if (code)
+            return code;
+    }
+    r->prior = s->priors.prior;
+    r->centred = s->priors.centred;
+    int code = read_priors(&s->priors, given_option(request, PRIOR), f);
+    return code ? code : note_priors(request, s, f);
+}
+
+/* The same model of a share of the rows: the prior of the intercept needs the means of all. */
+static int open_linear_share(session *s, const wv_regression *r)
+{
+    double *zero = calloc(r->columns + 1, sizeof *zero);
+    wv_glm data = {.likelihood = WV_GAUSSIAN,
+                   .rows = r->rows,
+                   .columns = r->columns,
+                   .X = r->X,
+                   .y = r->y,
+                   .names = r->names,
+                   .intercept = r->intercept,
+                   .prior = r->prior,
+                   .centre = !r->centred       ? NULL
+                             : s->standardized ? zero
+                                               : s->moments};
+    wv_glm none = data;
+    none.rows = 0;
+    int failed = !zero || wv_model_glm(&s->inner, &data) || wv_model_glm(&s->prior, &none);
+    s->inner.name = "linear";
+    free(zero);
+    return failed;
 }
 
 static int open_linear(const model_request *request, session *s, failure *f)
 {
     wv_regression regression;
-    if (open_regression(request, TARGET_REAL, s, &regression, f))
+    if (open_regression(request, TARGET_REAL, s, &regression, f) || choose_priors(request, s, &regression, f))
         return f->code;
-    note_prior(s, regression.prior_sd, regression.intercept ? "weights and intercept" : "weights", true);
-    return close_regression(request, s, wv_model_linear(&s->inner, &regression), f);
+    int failed = s->shares ? open_linear_share(s, &regression) : wv_model_linear(&s->inner, &regression);
+    return close_regression(request, s, &regression, failed, given_option(request, PRIOR_SD) ? regression.prior_sd : 0,
+                            0, f);
+}
+
+/* What is known of the rows of a glm. */
+static int note_glm(const model_request *request, session *s, failure *f)
+{
+    glm_data *g = &s->glm;
+    const design_shape *shape = shape_of(g->design);
+    opened_model *out = s->out;
+    sha256 hash;
+    size_t rows = g->rows.rows, all = g->table.all_rows;
+    s->facts = (wvgd_table){all, shape->response_name, {g->label[0], g->label[1]}, g->columns, g->names, NULL, NULL};
+    out->facts = &s->facts;
+    out->response = (response_facts){.name = shape->response_name,
+                                     .rows = all,
+                                     .dropped = g->table.dropped,
+                                     .discrete = g->likelihood != WV_GAUSSIAN && g->likelihood != WV_STUDENT};
+    sha256_begin(&hash);
+    int code = hash_numbers(s->shares, &hash, rows, g->rows.y, f);
+    if (!code && g->rows.trials)
+        code = hash_numbers(s->shares, &hash, rows, g->rows.trials, f);
+    if (!code && g->weight)
+        code = hash_numbers(s->shares, &hash, rows, g->weight, f);
+    sha256_end(&hash, out->response.sha256);
+    out->columns = &g->table;
+    out->likelihood = g->family;
+    out->design = describe_design(g->design);
+    out->shown = g->quantities;
+    out->shown_names = g->shown;
+    out->show = show_glm;
+    out->show_self = g;
+    out->hints = column_hints(&g->table);
+    out->warnings = level_warnings(&g->table);
+    return code ? code : out->design ? 0 : no_memory(request, f);
+}
+
+/* Columns that are the same in every row, but for the intercept. */
+static int warn_constant(const model_request *request, session *s, failure *f)
+{
+    const glm_data *g = &s->glm;
+    bool *constant = calloc(g->columns + 1, sizeof *constant);
+    f->code = constant ? 0 : no_memory(request, f);
+    int code = share_failure(s->shares, f);
+    if (!code)
+        code = find_constants(s->shares, g->rows.rows, g->columns, g->X, constant, f);
+    for (size_t c = 0; c < g->columns && !code; c++) {
+        char line[300];
+        snprintf(line, sizeof line, "column %.100s of the design is constant: its coefficient only reflects the prior",
+                 g->names[c]);
+        if (constant[c])
+            warn(s, strdup(line));
+    }
+    free(constant);
+    return code;
+}
+
+/* The intercept of the model is that of centred columns: another one than is shown. */
+static int name_coordinates(session *s)
+{
+    size_t dim = s->inner.dim;
+    if (!(s->names = calloc(dim, sizeof *s->names)))
+        return -1;
+    for (size_t i = 0; i < dim; i++)
+        s->names[i] = s->glm.intercept && s->glm.columns && i == s->glm.columns ? "centred_intercept"
+                                                                                : s->inner.names[i];
+    s->inner.names = s->names;
+    return 0;
+}
+
+/* The rows of this process as the model takes them. */
+static wv_glm rows_of_glm(const glm_data *g, const wv_prior *prior)
+{
+    return (wv_glm){.likelihood = g->likelihood,
+                    .rows = g->rows.rows,
+                    .columns = g->columns,
+                    .X = g->X,
+                    .y = g->rows.y,
+                    .trials = g->rows.trials,
+                    .weight = g->weight,
+                    .offset = g->rows.offset,
+                    .names = g->names,
+                    .intercept = g->intercept,
+                    .prior = prior};
+}
+
+static int check_glm(session *s, const wv_glm *data, failure *f)
+{
+    prior_question q = {.model = &s->inner,
+                        .family = find_family(s->glm.family),
+                        .target = s->facts.target,
+                        .shares = s->shares,
+                        .rows = data->rows,
+                        .columns = data->columns,
+                        .all_rows = s->glm.table.all_rows,
+                        .intercept = data->intercept,
+                        .X = data->X,
+                        .y = data->y,
+                        .offset = data->offset,
+                        .trials = data->trials};
+    return check_prior(s, &q, f);
+}
+
+static int open_glm(const model_request *request, session *s, failure *f)
+{
+    glm_data *g = &s->glm;
+    glm_request how = {.table = table_options_of(request),
+                       .formula = given_option(request, FORMULA),
+                       .likelihood = given_option(request, LIKELIHOOD),
+                       .weights = given_option(request, WEIGHTS)};
+    how.table.shares = s->shares;
+    if (read_glm(request->data, &how, g, f) || note_glm(request, s, f) ||
+        name_priors(&s->priors, g->columns, g->names, g->intercept, g->positive, f))
+        return f->code;
+    bool numbers = g->likelihood == WV_GAUSSIAN || g->likelihood == WV_STUDENT;
+    if (scale_priors(request, s, numbers, g->rows.rows, g->table.all_rows, g->X, g->rows.y, f) ||
+        read_priors(&s->priors, given_option(request, PRIOR), f) || note_priors(request, s, f) ||
+        warn_constant(request, s, f))
+        return f->code;
+    wv_glm data = rows_of_glm(g, s->priors.prior), none = data;
+    none.rows = 0;
+    bool failed = wv_model_glm(&s->inner, &data) || name_coordinates(s) ||
+                  (s->shares && wv_model_glm(&s->prior, &none));
+    f->code = failed ? no_memory(request, f) : 0;
+    int code = share_failure(s->shares, f) ? f->code : check_glm(s, &data, f);
+    forget_glm_numbers(g);
+    return code;
 }
 
 static int open_bnn(const model_request *request, session *s, failure *f)
@@ -270,27 +703,34 @@ static int open_bnn(const model_request *request, session *s, failure *f)
     target_kind kind = TARGET_EITHER;
     size_t hidden = 0;
     if (read_hidden(request, &hidden, f) || read_likelihood(request, &kind, f) ||
-        open_regression(request, kind, s, &regression, f))
+        open_regression(request, kind, s, &regression, f) ||
+        note_equal(request, s, "weights", regression.prior_sd, !s->data.labels, f))
         return f->code;
     note_prior(s, regression.prior_sd, "weights and biases", !s->data.labels);
-    return close_regression(request, s, wv_model_bnn(&s->inner, &regression, hidden, s->data.labels), f);
+    wv_regression none = without_rows(&regression);
+    bool labels = s->data.labels;
+    int failed = wv_model_bnn(&s->inner, &regression, hidden, labels) ||
+                 (s->shares && wv_model_bnn(&s->prior, &none, hidden, labels));
+    return close_regression(request, s, &regression, failed, regression.prior_sd, hidden, f);
 }
 
 static int open_gp(const model_request *request, session *s, failure *f)
 {
-    series_data data;
+    series_data *data = &s->series;
     wv_gp_prior prior;
     if (read_four(request, PRIOR_MEANS, prior.mean, f) || read_four(request, PRIOR_SDS, prior.sd, f))
         return f->code;
     if (check_sds(option_text(request, PRIOR_SDS), prior.sd, f))
         return f->code;
-    if (read_series(request->data, option_text(request, IGNORE), &data, f))
+    if (read_series(request->data, option_text(request, IGNORE), data, f))
         return f->code;
     snprintf(s->out->prior, sizeof s->out->prior,
              "normal, means %g, %g, %g, %g, sds %g, %g, %g, %g, for log_A, log_f, log_s, log_B", prior.mean[0],
              prior.mean[1], prior.mean[2], prior.mean[3], prior.sd[0], prior.sd[1], prior.sd[2], prior.sd[3]);
-    int failed = wv_model_gp(&s->inner, data.n, data.t, data.y, &prior);
-    free_series(&data);
+    s->out->series = data;
+    if (note_response(s, data->name[1], false, data->n, data->n, data->y, f))
+        return f->code;
+    int failed = wv_model_gp(&s->inner, data->n, data->t, data->y, &prior);
     return failed ? no_memory(request, f) : 0;
 }
 
@@ -307,8 +747,12 @@ static const struct {
       "logistic regression; of two labels, the later one in alphabetical order counts as 1"},
      open_logistic},
     {{"linear", "CSV with a header: features, and a numeric response",
-      "linear regression with unknown noise sd (parameter log_sigma)"},
+      "linear regression with unknown noise sd (parameter log_sigma); priors are scaled to the data"},
      open_linear},
+    {{"glm", "CSV with a header: the columns that --formula names",
+      "generalised linear model, with --formula and --likelihood: gaussian, student, bernoulli, binomial, poisson or "
+      "negbinomial"},
+     open_glm},
     {{"gp", "CSV with a header and two columns, time and value",
       "Gaussian process with covariance A exp(-(t-t')^2/(2 s^2)) cos(2 pi f (t-t')) + B [t = t']; parameters log A, "
       "log f, log s, log B"},
@@ -364,11 +808,16 @@ static void look_for_bad(session *s, size_t n, const double *z, const double *lo
 static int log_density(void *self, size_t n, const double *z, double *log_p, double *grad)
 {
     session *s = self;
-    int status = s->pooled.log_density(s->pooled.self, n, z, log_p, grad);
+    bool model = true;
+    const wvgd_model *m = s->wrapped.log_density ? &s->wrapped : &s->pooled;
+    int status = m->log_density(m->self, n, z, log_p, grad);
     if (s->stan)
         s->out->failed_points = wv_bridgestan_failures(s->stan, &s->out->first_message);
-    if (!status)
+    if (!status && s->bad)
         look_for_bad(s, n, z, log_p, grad);
+    if (status && s->out->wrapper)
+        s->out->first_message = s->out->wrapper->why(s->out->wrapper->self, &model);
+    s->out->lost = status && !model;
     return status;
 }
 
@@ -406,12 +855,16 @@ bool names_stan_program(const char *model)
 }
 
 /* The text for an object: --config, or the contents of --data, or NULL. free() it. */
-static int read_configuration(const model_request *request, char **text, failure *f)
+static int read_configuration(const model_request *request, row_shares *shares, char **text, failure *f)
 {
-    size_t size;
+    size_t size, head, line;
     *text = NULL;
     if (request->data && request->text)
         return fail(f, EX_USAGE, "%s: give either --data or --config, not both", request->name);
+    if (given_option(request, SHARD) && !request->data)
+        return fail(f, EX_USAGE, "%s: --shard rows needs --data FILE, whose rows are shared", request->name);
+    if (request->data && shares)
+        return read_share(shares, request->data, text, &size, &head, &line, f);
     if (request->data)
         return read_text(request->data, text, &size, f);
     if (request->text && !(*text = strdup(request->text)))
@@ -463,6 +916,14 @@ static int open_stan(const model_request *request, void *object, const char *tex
     return 0;
 }
 
+/* Sums of all shares, for a shared object. */
+static int sum_shares(void *self, size_t n, double *x)
+{
+    const session *s = self;
+    failure ignored;
+    return share_sums(s->shares, n, x, &ignored) ? -1 : 0;
+}
+
 static int open_object(const model_request *request, const char *path, const char *text, session *s, opened_model *out,
                        failure *f)
 {
@@ -471,6 +932,10 @@ static int open_object(const model_request *request, const char *path, const cha
     void *object = wv_object_load(path, &kind, error, sizeof error);
     if (!object)
         return fail(f, EX_DATAERR, "cannot load %s: %s", request->name, error);
+    if (kind == WV_OBJECT_BRIDGESTAN && given_option(request, SHARD))
+        return fail(f, EX_USAGE,
+                    "--shard rows does not apply to %s: a Stan program does not say which rows it sums over",
+                    request->name);
     if (kind == WV_OBJECT_BRIDGESTAN)
         return open_stan(request, object, text, s, out, f);
     if (kind == WV_OBJECT_UNKNOWN)
@@ -480,7 +945,14 @@ static int open_object(const model_request *request, const char *path, const cha
             "static, or C++ without extern \"C\"?)",
             request->name);
     out->kind = "plugin";
-    return fail_external(request, wv_model_plugin(&s->inner, object, text, error, sizeof error), error, f);
+    wvgd_shard shard = {0, 1, sum_shares, s};
+    if (s->shares) {
+        shard.index = s->shares->rank;
+        shard.count = s->shares->count;
+    }
+    bool summed = given_option(request, SHARD) != NULL;
+    return fail_external(request, wv_model_plugin(&s->inner, object, text, summed ? &shard : NULL, error, sizeof error),
+                         error, f);
 }
 
 static int open_external(const model_request *request, session *s, opened_model *out, failure *f)
@@ -494,12 +966,59 @@ static int open_external(const model_request *request, session *s, opened_model 
     sprintf(path, "%s%s", strchr(request->name, '/') ? "" : "./", request->name);
     int code = check_object(path, f);
     if (!code)
-        code = read_configuration(request, &text, f);
+        code = read_configuration(request, s->shares, &text, f);
     if (!code)
         code = open_object(request, path, text, s, out, f);
     free(text);
     free(path);
     return code;
+}
+
+/* ---- a model of the caller's own --------------------------------------------------------------------------------- */
+static double curve_value(const wvgd_curve *c, double z)
+{
+    double s = c->centre + c->scale * z, width = c->high - c->low;
+    if (c->kind == WVGD_CURVE_LINE)
+        return s;
+    if (c->kind == WVGD_CURVE_POSITIVE)
+        return exp(s);
+    return s < 0 ? c->low + width * exp(s) / (1 + exp(s)) : c->high - width / (1 + exp(s)); /* sharp at both limits */
+}
+
+static int show_own(void *self, const double *z, double *values)
+{
+    const session *s = self;
+    for (size_t i = 0; i < s->inner.dim; i++)
+        values[i] = curve_value(&s->out->own->curve[i], z[i]);
+    return 0;
+}
+
+static int restart_own(void *self, unsigned long long seed)
+{
+    (void)self, (void)seed; /* there are no random numbers */
+    return 0;
+}
+
+static int open_own(const model_request *request, session *s, opened_model *out, failure *f)
+{
+    const wvgd_own_model *own = request->own;
+    if (check_options(request, request->name, f))
+        return f->code;
+    if (request->data || request->text)
+        return fail(f, EX_USAGE, "%s: --%s is for models by name", request->name, request->data ? "data" : "config");
+    out->kind = "own";
+    s->inner = own->model;
+    s->inner.close = NULL; /* it is the caller's */
+    if (own->prior)
+        snprintf(out->prior, sizeof out->prior, "%s", own->prior);
+    if (!own->curve)
+        return 0;
+    out->shown = own->model.dim;
+    out->shown_names = own->model.names;
+    out->show = show_own;
+    out->restart = restart_own;
+    out->show_self = s;
+    return 0;
 }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
@@ -519,7 +1038,11 @@ static const char *meant_model(const char *name)
         {"binary", "logistic"},
         {"classification", "logistic"},
         {"regression", "linear (a numeric target) or logistic (two labels)"},
-        {"glm", "linear (a numeric target) or logistic (two labels)"},
+        {"poisson", "glm with --likelihood poisson"},
+        {"negbinomial", "glm with --likelihood negbinomial"},
+        {"binomial", "glm with --likelihood binomial"},
+        {"student", "glm with --likelihood student"},
+        {"gaussian", "glm with --likelihood gaussian"},
         {"lm", "linear"},
         {"ols", "linear"},
         {"gaussian_process", "gp"},
@@ -547,6 +1070,12 @@ static int refuse_name(const char *name, failure *f)
     if (ends_in(name, ".csv") || ends_in(name, ".json"))
         return fail(f, EX_USAGE, "%s is a data file, not a model: write MODEL --data %s (wvgd models lists the models)",
                     name, name);
+    if (ends_in(name, ".c") || ends_in(name, ".cpp"))
+        return fail(
+            f, EX_USAGE,
+            "%s is source code, not a model: compile it to a shared object (cc -shared -fPIC -o model.so %s) and "
+            "fit ./model.so",
+            name, name);
     for (unsigned i = 0, at = 0; models[i].open; i++) {
         names[i] = models[i].info.name;
         at += (unsigned)snprintf(list + at, sizeof list - at, "%s, ", names[i]);
@@ -649,7 +1178,7 @@ static int complete(const model_request *request, session *s, opened_model *out,
                     s->inner.dim, largest_dim);
     if (!s->inner.names && make_names(s))
         return no_memory(request, f);
-    if (strcmp(out->kind, "bnn") == 0) {
+    if (strcmp(out->kind, "bnn") == 0 && !s->shares) { /* predictions are for all rows */
         if (!(s->angle = wv_bnn_angle_new(&s->inner)))
             return no_memory(request, f);
         out->cost = wv_bnn_angle_costs;
@@ -663,31 +1192,65 @@ static int complete(const model_request *request, session *s, opened_model *out,
     if (check_names(request, code, s->inner.dim, s->inner.names, f) ||
         check_names(request, code, out->shown, out->shown_names, f))
         return f->code;
-    if (wvgd_model_threads(&s->pooled, &s->inner, request->threads))
+    if (!out->own && wvgd_model_threads(&s->pooled, &s->inner, request->threads))
         return no_memory(request, f);
-    out->model = s->pooled;
+    out->model = out->own ? s->inner : s->pooled;
     out->model.close = NULL; /* close_model does it */
-    if (external) {
-        if (!(s->bad = calloc(s->inner.dim, sizeof *s->bad)))
-            return no_memory(request, f);
+    if (external && !(s->bad = calloc(s->inner.dim, sizeof *s->bad)))
+        return no_memory(request, f);
+    if (external || out->wrapper) {
         out->model.log_density = log_density;
         out->model.self = s;
     }
     return 0;
 }
 
+/* Whether all shares have been opened, and what a point costs them together: a fit with shares decides as one without.
+ */
+static int join_shares(session *s, int code, failure *f)
+{
+    f->code = code;
+    if (!s->shares || share_failure(s->shares, f) || share_sums(s->shares, 1, &s->pooled.work, f))
+        return f->code;
+    s->out->model.work = s->pooled.work;
+    return 0;
+}
+
+static int wrap(session *s, opened_model *out, failure *f)
+{
+    const wvgd_model *prior = s->prior.log_density ? &s->prior : NULL;
+    int code = out->wrapper->wrap(out->wrapper->self, &s->pooled, s->shares != NULL, prior, &s->wrapped, f);
+    out->model.batched = out->model.batched || s->wrapped.batched;
+    return code;
+}
+
 int open_model(const model_request *request, opened_model *out, failure *f)
 {
     session *s = calloc(1, sizeof *s);
-    *out = (opened_model){.owner = s, .seed = request->seed};
+    const model_wrapper *w = request->wrapper;
+    *out = (opened_model){.owner = s, .seed = request->seed, .wrapper = w, .own = request->own};
     if (!s)
         return fail(f, EX_SOFTWARE, "%s: no memory", request->name);
     s->out = out;
-    int code = reserve_blas(request->threads, f);
+    if (w && w->begin(w->self, request, f)) {
+        close_model(out);
+        return f->code;
+    }
+    int code = check_shard(request, f);
+    s->shares = given_option(request, SHARD) && w ? w->shares : NULL;
     if (!code)
-        code = names_object(request->name) ? open_external(request, s, out, f) : open_builtin(request, s, out, f);
+        code = reserve_blas(request->threads, f);
+    if (!code)
+        code = request->own                  ? open_own(request, s, out, f)
+               : names_object(request->name) ? open_external(request, s, out, f)
+                                             : open_builtin(request, s, out, f);
     if (!code)
         code = complete(request, s, out, f);
+    code = join_shares(s, code, f);
+    if (w && code)
+        w->cancel(w->self);
+    else if (w)
+        code = wrap(s, out, f);
     if (code)
         close_model(out);
     return code;
@@ -698,12 +1261,19 @@ void close_model(opened_model *model)
     session *s = model->owner;
     free(model->hints);
     free(model->warnings);
+    json_decref(model->priors);
+    json_decref(model->design);
     if (s) {
+        wvgd_model_close(&s->wrapped);
         wvgd_model_close(&s->pooled);
         wvgd_model_close(&s->inner);
+        wvgd_model_close(&s->prior);
         wv_bridgestan_close(s->stan);
         wv_bnn_angle_free(s->angle);
         free_regression(&s->data);
+        free_glm(&s->glm);
+        free_priors(&s->priors);
+        free_series(&s->series);
         free(s->moments);
         free(s->bad);
         free(s->name_text);

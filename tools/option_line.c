@@ -43,11 +43,22 @@ static const char *meant_choice(const char *choices, const char *word, char room
     return found;
 }
 
+/* What R calls the family of a glm. */
+static bool is_likelihood(const char *word)
+{
+    static const char likelihoods[] = "gaussian|student|bernoulli|binomial|poisson|negbinomial";
+    return is_choice(likelihoods, word, strlen(word));
+}
+
 int refuse_value(const option_line *line, const char *value, failure *f)
 {
     size_t word = strcspn(line->argument, "|"); /* "median|H": a word stands for a number that is not given */
     bool or_word = line->range && line->argument[word];
     char room[64];
+    if (!strcmp(line->name, "family") && is_likelihood(value))
+        return fail(f, EX_USAGE,
+                    "--family is '%.60s': expected %s, how components vary: write --likelihood %s for a glm", value,
+                    line->argument, value);
     const char *near = line->range || !strchr(line->argument, '|') ? NULL : meant_choice(line->argument, value, room);
     if (!line->range)
         return fail(f, EX_USAGE,

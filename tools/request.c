@@ -171,6 +171,37 @@ wvgd_status wvgd_request_command(wvgd_request *request, const char *command, wvg
     return WVGD_OK;
 }
 
+/* What makes a model of the caller's own useless; NULL: nothing. */
+static const char *own_problem(const wvgd_own_model *own)
+{
+    const char *name = own->model.name;
+    if (!own->model.log_density)
+        return "model.log_density is NULL: expected a function";
+    if (!own->model.dim || !own->model.names)
+        return !own->model.dim ? "model.dim is 0: expected at least 1"
+                               : "model.names is NULL: expected a name for each dimension";
+    return name && (names_object(name) || names_stan_program(name))
+               ? "model.name is the name of a file: expected another one"
+               : NULL;
+}
+
+wvgd_status wvgd_request_own(wvgd_request *request, const wvgd_own_model *own, wvgd_error *error)
+{
+    failure f;
+    if (lacks(error, "wvgd_request_own", "request", request))
+        return WVGD_E_ARGUMENT;
+    const char *problem = own ? own_problem(own) : NULL;
+    int failed = problem ? fail(&f, EX_USAGE, "wvgd_request_own: %s", problem)
+                 : !own  ? json_object_del(request->options, "model") && 0
+                         : json_object_set_new(request->options, "model",
+                                               json_text(own->model.name ? own->model.name : "density")) &&
+                              fail(&f, EX_SOFTWARE, "no memory for the name of the model");
+    if (failed)
+        return pass_failure(error, &f);
+    request->own = own;
+    return WVGD_OK;
+}
+
 /* ---- files with options ------------------------------------------------------------------------------------------ */
 int request_file(wvgd_request *request, const char *path, failure *f)
 {
@@ -232,8 +263,9 @@ static json_t *default_value(const option_line *line, const wvgd_request *reques
  * on it. */
 static json_t *record_of_options(const wvgd_request *request)
 {
-    static const char *const not_recorded[] = {"out",   "resume",         "overwrite",   "config",
-                                               "quiet", "check-gradient", "trust-model", NULL};
+    static const char *const not_recorded[] = {"out",         "resume",       "overwrite",
+                                               "config",      "quiet",        "check-gradient",
+                                               "trust-model", "rank-timeout", NULL};
     json_t *options = json_object();
     const char *model = requested(request, "model");
     option_line line;
@@ -354,6 +386,8 @@ static json_t *reopen_of(const wvgd_request *request)
     json_object_set(reopen, "text", json_object_get(request->options, "config"));
     if (is_start_file("init", init))
         json_object_set_new(reopen, "start", json_true());
+    if (request->own)
+        json_object_set_new(reopen, "own", json_true());
     return reopen;
 }
 
@@ -395,7 +429,20 @@ int trust_of(const wvgd_request *request, model_trust *trust, failure *f)
 /* ---- a record that changes --------------------------------------------------------------------------------------- */
 static bool is_aside(const char *name)
 {
-    return !strcmp(name, "quiet") || !strcmp(name, "trust-model") || !strcmp(name, "model");
+    return !strcmp(name, "quiet") || !strcmp(name, "rank-timeout") || !strcmp(name, "trust-model") ||
+           !strcmp(name, "model") || !strcmp(name, "data");
+}
+
+/* The same data in another place: whether they are the same, their hash will tell. */
+static int move_data(json_t *asked, const char *path, failure *f)
+{
+    json_t *reopen = json_object_get(asked, "reopen"), *data = json_object_get(asked, "data");
+    if (!json_is_string(json_object_get(reopen, "data")))
+        return fail(f, EX_USAGE, "fit: the run was begun without --data: it cannot have any now");
+    return json_object_set_new(reopen, "data", absolute_path(path)) ||
+                   (data && json_object_set(data, "file", json_object_get(reopen, "data")))
+               ? fail(f, EX_SOFTWARE, "no memory for the record of the run")
+               : 0;
 }
 
 int change_record(json_t *asked, const wvgd_request *changes, failure *f)
@@ -409,12 +456,12 @@ int change_record(json_t *asked, const wvgd_request *changes, failure *f)
         else if (!is_aside(name) && !may_change(name))
             return fail(f, EX_USAGE,
                         "fit: --%s cannot change with --resume: only --max-iter, --max-evaluations, --max-seconds, "
-                        "--threads, --checkpoint-every and --output-draws can",
+                        "--threads, --checkpoint-every and --output-draws can, and --data if the file has moved",
                         name);
     json_object_foreach(changes->options, name, value)
         if (may_change(name) && json_object_set(options, name, value))
             return fail(f, EX_SOFTWARE, "no memory for the record of the run");
-    return 0;
+    return requested(changes, "data") ? move_data(asked, requested(changes, "data"), f) : 0;
 }
 
 static const char *const of_cells[] = {"particles", "cost", "power", "family"};

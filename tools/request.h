@@ -4,6 +4,7 @@
 #ifndef WV_REQUEST_H
 #define WV_REQUEST_H
 #include "failure.h"
+#include "open_model.h"
 #include "option_line.h"
 #include "run_record.h"
 #include "wvgd_tools.h"
@@ -20,6 +21,8 @@ struct wvgd_request {
     char *text;        /* the number that wvgd_request_get has returned last */
     wvgd_note_callback *note;
     void *note_self;
+    const model_wrapper *wrapper; /* goes around the model; NULL: none */
+    const wvgd_own_model *own;    /* the caller's model; NULL: one by name */
 };
 
 /* Was the option given? */

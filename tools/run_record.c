@@ -115,8 +115,8 @@ static int note_file(json_t *reopen, const char *path, const char *key, failure 
     return code;
 }
 
-/* Compares the hash of a file with the one noted. The record may come from anybody: what is no plain file of the size
- * that data may have, or has no full path, is not opened. */
+/* Compares the hash of a file with the one noted. The record may come from anybody: what is no plain file, or
+ * has no full path, is not opened. */
 static int check_file(const json_t *reopen, const char *path, const char *key, failure *f)
 {
     uint64_t hash;
@@ -195,7 +195,9 @@ static int open_with_record(const json_t *asked, const char *name, const char *d
                                  texts.value,
                                  threads < 4096 ? (unsigned)threads : 4096,
                                  text ? strtoull(text, NULL, 10) : 1,
-                                 record_reopen(asked, "program")};
+                                 record_reopen(asked, "program"),
+                                 model->wrapper,
+                                 model->own};
         code = open_model(&request, model, f);
     } else
         code = fail(f, EX_SOFTWARE, "no memory for the options of the model");
@@ -264,12 +266,69 @@ static int choose_object(json_t *reopen, const char *dir, const model_trust *tru
     return code ? code : check_recorded_object(name, dir, f);
 }
 
+/* How the coordinates of the caller's model are shown; null: as they are. */
+static json_t *curves_json(const opened_model *model)
+{
+    const wvgd_curve *c = model->own ? model->own->curve : NULL;
+    json_t *list = c ? json_array() : json_null();
+    for (size_t i = 0; c && i < model->model.dim; i++)
+        json_array_append_new(list, json_pack("[iffff]", (int)c[i].kind, c[i].centre, c[i].scale, c[i].low, c[i].high));
+    return list;
+}
+
+/* The same in all that the record knows of it: the function itself is the caller's affair. */
+static int check_own(const json_t *asked, const char *dir, const opened_model *model, failure *f)
+{
+    json_t *m = json_object(), *curves = curves_json(model);
+    const json_t *was = json_object_get(asked, "model"), *reopen = json_object_get(asked, "reopen");
+    const char *differs = NULL;
+    static const struct {
+        const char *key, *called;
+    } parts[] = {{"dim", "number of dimensions"}, {"names", "names"}, {"prior", "prior"}};
+    int failed = describe_opened(m, model);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && !differs; i++) {
+        const json_t *a = json_object_get(was, parts[i].key), *b = json_object_get(m, parts[i].key);
+        if (a != b && !json_equal(a, b))
+            differs = parts[i].called;
+    }
+    if (!differs && !json_equal(json_object_get(reopen, "curves"), curves))
+        differs = "prior";
+    if (!differs && json_is_true(json_object_get(reopen, "gradient")) && !model->model.has_gradient)
+        differs = "density, which had gradients,";
+    json_decref(m);
+    json_decref(curves);
+    return failed    ? fail(f, EX_SOFTWARE, "no memory for the record of the run")
+           : differs ? fail(f, EX_TEMPFAIL, "the run in %s was started with another %s: expected the same density", dir,
+                            differs)
+                     : 0;
+}
+
+static int reopen_own(json_t *asked, const char *dir, opened_model *model, failure *f)
+{
+    const char *name = record_reopen(asked, "model");
+    if (!model->own)
+        return fail(f, EX_TEMPFAIL,
+                    "the run in %s fits a density of another program, which must continue it: in Python, "
+                    "wvgd.fit(log_density, ..., out=\"%s\", resume=True)",
+                    dir, dir);
+    if (!record_reopen_flag(asked, "own"))
+        return fail(f, EX_TEMPFAIL, "the run in %s fits the model %s, not a density of your own", dir, name);
+    int code = open_with_record(asked, name, NULL, model, f);
+    if (!code)
+        code = check_own(asked, dir, model, f);
+    if (!record_reopen_flag(asked, "gradient")) /* it goes on as it began */
+        model->model.has_gradient = false;
+    return code;
+}
+
 int open_again(json_t *asked, const char *dir, const model_trust *trust, opened_model *model, failure *f)
 {
     json_t *reopen = json_object_get(asked, "reopen");
     const char *name = record_reopen(asked, "model"), *data = record_reopen(asked, "data");
     if (!name)
         return fail(f, EX_TEMPFAIL, "the record of the run does not name a model");
+    if (model->own || record_reopen_flag(asked, "own"))
+        return reopen_own(asked, dir, model, f);
     bool object = names_object(name);
     if (!object && trust->named && strcmp(trust->named, name))
         return fail(f, EX_USAGE, "the model of the run in %s is %s, not '%s'", dir, name, trust->named);
@@ -322,6 +381,10 @@ int describe_opened(json_t *m, const opened_model *model)
                  json_object_set_new(m, "names", names_json(model->model.dim, model->model.names));
     if (*model->prior)
         failed |= json_object_set_new(m, "prior", json_text(model->prior));
+    if (model->likelihood)
+        failed |= json_object_set_new(m, "likelihood", json_text(model->likelihood));
+    if (model->design)
+        failed |= json_object_set(m, "design", model->design);
     return model->facts ? failed | add_facts(m, model->facts) : failed;
 }
 
@@ -363,12 +426,78 @@ bool same_run(const json_t *asked, const char *dir)
     return same;
 }
 
+/* The bytes of the data file, if they can be read again. */
+static int add_file_hash(json_t *data, const char *path, failure *f)
+{
+    char text[SHA256_TEXT];
+    json_t *hash = json_null();
+    if (path && !is_pipe(path)) {
+        if (sha256_file(path, text, f))
+            return f->code;
+        hash = json_string(text);
+    }
+    return json_object_set_new(data, "sha256", hash) ? fail(f, EX_SOFTWARE, "no memory for the record of the run") : 0;
+}
+
+/* Levels of columns with labels, in the order of their numbers. */
+static json_t *levels_json(const opened_model *model)
+{
+    json_t *levels = json_object();
+    if (model->facts && model->facts->label[0])
+        json_object_set_new(levels, model->facts->target, names_json(2, model->facts->label));
+    for (size_t c = 0; model->columns && c < model->columns->csv.columns; c++) {
+        const data_column *column = &model->columns->column[c];
+        if (column->used && !column->response && column->levels)
+            json_object_set_new(levels, column->name, names_json(column->levels, column->level));
+    }
+    return levels;
+}
+
+/* Kinds of the columns that features are made of: what new data must be like. */
+static json_t *kinds_json(const data_table *t)
+{
+    static const char *const kinds[] = {"numeric", "boolean", "categorical"};
+    json_t *columns = json_object();
+    for (size_t c = 0; c < t->csv.columns; c++)
+        if (t->column[c].used && !t->column[c].response)
+            json_object_set_new(columns, t->column[c].name, json_string(kinds[t->column[c].kind]));
+    return columns;
+}
+
+/* Which rows of which file the model explains. */
+static int add_data(json_t *asked, const opened_model *model, failure *f)
+{
+    const char *path = record_reopen(asked, "data");
+    const response_facts *r = &model->response;
+    if (!path)
+        return 0;
+    json_t *data = json_object();
+    int failed = json_object_set_new(data, "file", json_text(path)), code = add_file_hash(data, path, f);
+    if (r->name)
+        failed |= json_object_set_new(data, "rows", json_integer((json_int_t)r->rows)) |
+                  json_object_set_new(data, "dropped", json_integer((json_int_t)r->dropped)) |
+                  json_object_set_new(data, "response", json_text(r->name)) |
+                  json_object_set_new(data, "response_sha256", json_string(r->sha256)) |
+                  json_object_set_new(data, "discrete", json_boolean(r->discrete)) |
+                  json_object_set_new(data, "levels", levels_json(model));
+    if (model->facts)
+        failed |= json_object_set_new(data, "features", names_json(model->facts->columns, model->facts->names));
+    if (model->columns)
+        failed |= json_object_set_new(data, "columns", kinds_json(model->columns));
+    failed |= json_object_set_new(asked, "data", data);
+    return code ? code : failed ? fail(f, EX_SOFTWARE, "no memory for the record of the run") : 0;
+}
+
 int complete_record(json_t *asked, const opened_model *model, failure *f)
 {
     json_t *m = json_object_get(asked, "model"), *reopen = json_object_get(asked, "reopen");
     int failed = describe_opened(m, model) |
                  json_object_set_new(reopen, "gradient", json_boolean(model->model.has_gradient)) |
                  json_object_set_new(reopen, "constrained", json_boolean(model->show != NULL));
+    if (model->own)
+        failed |= json_object_set_new(reopen, "curves", curves_json(model));
+    if (model->priors)
+        failed |= json_object_set(asked, "priors", model->priors);
     failed |= json_object_set_new(asked, "id", identity(asked));
-    return failed ? fail(f, EX_SOFTWARE, "no memory for the names of the parameters") : 0;
+    return failed ? fail(f, EX_SOFTWARE, "no memory for the names of the parameters") : add_data(asked, model, f);
 }

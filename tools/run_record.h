@@ -2,9 +2,11 @@
  * process can start from.
  *     version, command, model{name, kind, dim, names, target, labels, standardized}, options{long name: value}, id
  *                                      as in run.json
+ *     data{file, sha256, rows, dropped, response, response_sha256, discrete, levels, features}   of a data file
  *     reopen{model, data, text, model_hash, data_hash, gradient, start, constrained, shown}
  *                                      what only going on and sampling need
  *     reopen{program, program_hash}    of a Stan program: the file that the shared object `model` was compiled from
+ *     reopen{own, curves}              of a model of the caller's own: true; how its coordinates are shown
  *     reopen{message}                  the first message of a model that could not be evaluated somewhere */
 #ifndef WV_RUN_RECORD_H
 #define WV_RUN_RECORD_H

@@ -34,6 +34,8 @@ static wvgd_session *new_session(const wvgd_request *request, wvgd_error *error)
     s->shows = &s->model;
     s->note = request ? request->note : NULL;
     s->note_self = request ? request->note_self : NULL;
+    s->model.wrapper = request ? request->wrapper : NULL;
+    s->model.own = request ? request->own : NULL;
     return s;
 }
 
@@ -54,6 +56,7 @@ void wvgd_session_close(wvgd_session *s)
     json_decref(s->run);
     free(s->warning);
     free(s->text);
+    free(s->row);
     free(s->dir);
     if (s->lock >= 0)
         close(s->lock);
@@ -113,7 +116,8 @@ static void explain_solver(wvgd_session *s)
     wvgd_get_results(s->fit, &found);
     if (found.solver == s->options.solver)
         return;
-    s->solver = !s->model.model.has_gradient ? "using the joint solver: the staged solver needs gradients"
+    bool many = !s->model.model.has_gradient && s->model.model.dim > WVGD_DIFFERENCES;
+    s->solver = many ? "using the joint solver: without gradients the staged solver works in up to 64 dimensions"
                 : s->options.estimator != WVGD_NATURAL
                     ? "using the joint solver: the staged solver works only with --estimator natural"
                 : s->options.sampler != WVGD_MIXTURE
@@ -195,13 +199,26 @@ int take_directory(wvgd_session *s, const wvgd_request *request, failure *f)
     return !code && out ? set_directory(s, out, f) : code;
 }
 
+static bool has_asked_for(const wvgd_session *s, const char *option, const char *value)
+{
+    const char *asked = json_string_value(json_object_get(json_object_get(s->asked, "options"), option));
+    return asked && !strcmp(asked, value);
+}
+
+/* Whether the staged solver can fit a model without gradients. */
+static bool may_be_staged(const wvgd_session *s)
+{
+    return s->model.model.dim <= WVGD_DIFFERENCES && !has_asked_for(s, "solver", "joint") &&
+           !has_asked_for(s, "sampler", "reject");
+}
+
 static int begin_new(wvgd_session *s, const char *dir, const wvgd_request *request, failure *f)
 {
     (void)dir;
     if (request->option != fit_option)
         return begin_svgd(s, request, f);
     int code = open_requested(s, request, f);
-    if (!code && !s->model.model.has_gradient && !is_requested(request, "estimator"))
+    if (!code && !s->model.model.has_gradient && !is_requested(request, "estimator") && !may_be_staged(s))
         json_object_set_new(json_object_get(s->asked, "options"), "estimator", json_string("score"));
     if (!code)
         code = record_options(s->asked, &s->options, f);
@@ -515,8 +532,13 @@ int list_warnings(wvgd_session *s, failure *f)
     return 0;
 }
 
-const char *const *wvgd_session_warnings(const wvgd_session *s, size_t *n)
+const char *const *wvgd_session_warnings(wvgd_session *s, size_t *n)
 {
+    failure f;
+    locale_t before = use_plain_numbers();
+    if (s && describe_session(s, &f))
+        s = NULL;
+    uselocale(before);
     if (n)
         *n = s ? s->warnings : 0;
     return s ? s->warning : NULL;
@@ -525,7 +547,7 @@ const char *const *wvgd_session_warnings(const wvgd_session *s, size_t *n)
 static bool has_ended(const wvgd_session *s, const char *function, wvgd_error *error)
 {
     failure f;
-    if (s->run)
+    if (s->run || s->ended)
         return true;
     fail(&f, EX_USAGE, "%s: the session has not run: expected wvgd_session_run first", function);
     pass_failure(error, &f);
@@ -573,14 +595,25 @@ wvgd_status wvgd_session_summary(wvgd_session *s, wvgd_summary_kind kind, size_t
     if (lacks(error, function, "session", s) || lacks(error, function, "text", text) || !has_ended(s, function, error))
         return WVGD_E_ARGUMENT;
     locale_t before = use_plain_numbers();
-    char *made = summary_text(s, kind, most);
+    int code = describe_session(s, &f);
+    char *made = code ? NULL : summary_text(s, kind, most);
     uselocale(before);
-    if (!made) {
-        fail(&f, EX_SOFTWARE, "no memory for the summary");
+    if (!code && !made)
+        code = fail(&f, EX_SOFTWARE, "no memory for the summary");
+    if (code)
         return pass_failure(error, &f);
-    }
     free(s->text);
     *text = s->text = made;
+    return WVGD_OK;
+}
+
+wvgd_status wvgd_session_values(const wvgd_session *s, size_t n, const double *z, double *value, wvgd_error *error)
+{
+    static const char function[] = "wvgd_session_values";
+    if (lacks(error, function, "session", s) || lacks(error, function, "z", z) ||
+        lacks(error, function, "value", value))
+        return WVGD_E_ARGUMENT;
+    session_show(s, n, z, value);
     return WVGD_OK;
 }
 
@@ -636,9 +669,7 @@ static int write_table(const wvgd_session *s, const char *path, wvgd_draws_kind 
                        failure *f)
 {
     whole_file w;
-    if (belongs_to_run(path))
-        return fail(f, EX_CANTCREAT, "%s is a file of a run and would be overwritten: choose another file", path);
-    int code = begin_file(&w, path, f);
+    int code = begin_other_file(&w, path, f);
     if (code)
         return code;
     code = put_all(s, w.stream, kind, seed, n, f);

@@ -1,5 +1,5 @@
 /* session.h - a model, its fit and, perhaps, its run directory. session.c opens, shows and closes it; session_run.c
- * runs it and writes its files. */
+ * runs it and writes its files; session_predict.c predicts with it. */
 #ifndef WV_SESSION_H
 #define WV_SESSION_H
 #include "open_model.h"
@@ -54,11 +54,13 @@ struct wvgd_session {
     repeated_fits repeated; /* fits with other seeds, beside the first */
 
     /* a run that has ended */
-    shown_draws shown;    /* its closing draws */
-    json_t *run;          /* the object of run.json; NULL: it has not ended */
+    shown_draws shown; /* its closing draws */
+    bool ended;
+    json_t *run;          /* the object of run.json; NULL: it has not ended, or nobody has asked for it */
     size_t warnings;      /* what speaks against the result, then what else there is to know, */
     const char **warning; /* [warnings] of run */
     char *text;           /* the last summary */
+    wvgd_prediction *row; /* the last predictions */
     char option[64];      /* the last option */
 };
 
@@ -69,6 +71,9 @@ int take_directory(wvgd_session *s, const wvgd_request *request, failure *f);
 
 /* Lists what run says against the result. */
 int list_warnings(wvgd_session *s, failure *f);
+
+/* Makes `run` of a session that has ended, and lists the warnings, unless that has been done. */
+int describe_session(wvgd_session *s, failure *f);
 
 /* Of a run that was loaded: its record; draws of the ensemble, of seed 1, that can be shown at most; the quantities
  * value[n][shown] of points z[n][D], NAN where the model refuses one. */

@@ -102,18 +102,19 @@ static void save_on_the_way(wvgd_session *s)
 
 /* ---- iterations -------------------------------------------------------------------------------------------------- */
 /* A limit may strike in any step, and a later run goes on from before that: the state is kept as often as takes a small
- * share of the time. */
+ * share of the time, a smaller one if there is no directory to write it to then. */
 static bool wants_keeping(const wvgd_session *s)
 {
-    enum { SHARE = 50 };
-    return !s->before.state || clock_seconds() - s->before.at >= SHARE * s->before.price;
+    enum { SHARE = 50, SHARE_ASIDE = 400 };
+    int share = s->dir ? SHARE : SHARE_ASIDE;
+    return !s->before.state || clock_seconds() - s->before.at >= share * s->before.price;
 }
 
 /* A fit that has drawn as much as it may has ended, too, but cannot go on. */
 static bool has_reached_limit(const wvgd_session *s, const wvgd_progress *p)
 {
     return p->stop == WVGD_MAX_ITER ? p->iteration >= s->options.max_iter
-                                    : p->stop != WVGD_RUNNING && p->stop != WVGD_CONVERGED;
+                                    : p->stop != WVGD_RUNNING && p->stop != WVGD_CONVERGED && p->stop != WVGD_FINISHED;
 }
 
 /* A limit has struck: what was kept from before it becomes the checkpoint. */
@@ -168,6 +169,8 @@ static int explain_failure(const wvgd_session *s, const wvgd_error *error, failu
     const char *message = s->model.first_message,
                *name = json_string_value(json_object_get(json_object_get(s->asked, "model"), "name"));
     char where[320];
+    if (message && s->model.lost)
+        return fail(f, EX_SOFTWARE, "%s", message);
     if (message)
         return fail(f, EX_SOFTWARE, "%s: %s", error->text, message);
     if (s->model.first_bad && error->code == WVGD_E_NO_DRAWS) {
@@ -244,11 +247,6 @@ void add_table_warnings(const wvgd_session *s, json_t *run)
     while ((line = next_line(&rest)))
         add_warning(run, line);
     free(copy);
-    line = m->facts ? prior_warning(json_object_get(run, "posterior"), m->facts->target, &m->moments, m->prior_sd)
-                    : NULL;
-    if (line)
-        add_warning(run, line);
-    free(line);
 }
 
 static json_t *describe_run(wvgd_session *s, const wvgd_results *results, failure *f)
@@ -334,7 +332,7 @@ static int write_files(wvgd_session *s, failure *f)
     const wvgd_trace_row *trace = wvgd_trace(s->fit, &rows);
     file_set set = set_of_run(s->dir);
     wvgd_get_results(s->fit, &results);
-    s->early = s->early && results.stop != WVGD_CONVERGED;
+    s->early = s->early && results.stop != WVGD_CONVERGED && results.stop != WVGD_FINISHED;
     note_end(s->asked, s->fit);
     int code = write_end(s, &set, f);
     if (!code)
@@ -390,9 +388,18 @@ static bool is_done(const wvgd_fit *fit)
     return !strcmp(p.stage, "done");
 }
 
-static int run(wvgd_session *s, failure *f)
+int describe_session(wvgd_session *s, failure *f)
 {
     wvgd_results results;
+    if (s->run || !s->ended)
+        return 0;
+    wvgd_get_results(s->fit, &results);
+    s->run = describe_run(s, &results, f);
+    return s->run ? list_warnings(s, f) : f->code;
+}
+
+static int run(wvgd_session *s, failure *f)
+{
     if (s->begun)
         return fail(f, EX_USAGE, "wvgd_session_run: the run has failed before: expected a new session");
     s->begun = true;
@@ -407,13 +414,21 @@ static int run(wvgd_session *s, failure *f)
         give_up(s, f);
         return code;
     }
-    wvgd_get_results(s->fit, &results);
     if ((code = repeat_fit(s, f)))
         return code;
-    s->run = describe_run(s, &results, f);
-    if (!s->run || list_warnings(s, f))
-        return f->code;
-    return s->dir && !s->over ? write_files(s, f) : 0;
+    s->ended = true;
+    if (!s->dir) /* nobody may want the record, which takes a while */
+        return 0;
+    code = describe_session(s, f);
+    return code || s->over ? code : write_files(s, f);
+}
+
+/* Others may use the directory again, though the session stays open. */
+static void unlock(wvgd_session *s)
+{
+    if (s->lock >= 0)
+        close(s->lock);
+    s->lock = -1;
 }
 
 wvgd_status wvgd_session_run(wvgd_session *s, wvgd_progress_callback *callback, void *self, wvgd_error *error)
@@ -424,7 +439,8 @@ wvgd_status wvgd_session_run(wvgd_session *s, wvgd_progress_callback *callback, 
     s->callback = callback;
     s->callback_self = self;
     locale_t before = use_plain_numbers();
-    int code = s->run ? 0 : run(s, &f);
+    int code = s->run || s->ended ? 0 : run(s, &f);
+    unlock(s);
     uselocale(before);
     return code ? pass_failure(error, &f) : WVGD_OK;
 }
@@ -467,11 +483,11 @@ wvgd_status wvgd_session_write(wvgd_session *s, const char *dir, bool overwrite,
         return WVGD_E_ARGUMENT;
     if (s->loaded)
         fail(&f, EX_USAGE, "wvgd_session_write: the session was loaded: expected one that has run");
-    else if (!s->run)
+    else if (!s->run && !s->ended)
         fail(&f, EX_USAGE, "wvgd_session_write: the session has not run: expected wvgd_session_run first");
     else {
         locale_t before = use_plain_numbers();
-        if (write_directory(s, dir, overwrite, &f))
+        if (describe_session(s, &f) || write_directory(s, dir, overwrite, &f))
             name_options(&f);
         uselocale(before);
     }

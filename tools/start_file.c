@@ -32,7 +32,7 @@ int read_start(const char *path, size_t D, const char *const *names, bool fixed,
                failure *f)
 {
     csv_file csv;
-    int code = open_csv(path, &csv, f);
+    int code = open_csv(path, 0, &csv, f);
     if (code)
         return code;
     size_t wanted = fixed ? *particles : csv.rows;

@@ -98,24 +98,52 @@ static void put_labels(FILE *s, const json_t *labels)
     fputs("\" as 1)", s);
 }
 
-/* What the model was made from. */
-static void put_data(FILE *s, const json_t *model)
+/* Parts between "; ", on lines of at most 100 columns. */
+static void put_wrapped(FILE *s, const char *text, int column)
 {
-    double rows = number(model, "rows"), features = number(model, "features");
+    enum { INDENT = 7 };
+    while (*text) {
+        const char *end = strstr(text, "; ");
+        int length = end ? (int)(end - text) + 1 : (int)strlen(text);
+        char *part = strndup(text, (size_t)length);
+        if (column > INDENT && column + 1 + length > WIDTH) {
+            fprintf(s, "\n%*s", INDENT, "");
+            column = INDENT;
+        } else if (column > INDENT) {
+            putc(' ', s);
+            column++;
+        }
+        if (part)
+            put_foreign(s, part);
+        free(part);
+        column += length;
+        text += length + (end ? 1 : 0);
+    }
+    putc('\n', s);
+}
+
+/* What the model was made from. */
+static void put_data(FILE *s, const json_t *model, const json_t *data)
+{
+    double dropped = number(data, "dropped"), rows = number(model, "rows"), features = number(model, "features");
     const char *prior = json_string_value(json_object_get(model, "prior"));
     if (json_object_get(model, "target")) {
         fputs("target ", s);
         put_cut(s, text(json_object_get(model, "target")), LABEL_WIDTH);
         put_labels(s, json_object_get(model, "labels"));
-        if (isfinite(rows) && isfinite(features))
-            fprintf(s, "; %.0f row%s, %.0f feature%s, %sstandardized", rows, rows > 1 ? "s" : "", features,
-                    features > 1 ? "s" : "", json_object_get(model, "standardized") ? "" : "not ");
+        if (isfinite(rows) && isfinite(features)) {
+            fprintf(s, "; %.0f row%s", rows, rows > 1 ? "s" : "");
+            if (dropped > 0)
+                fprintf(s, " (%.0f dropped)", dropped);
+            fprintf(s, ", %.0f feature%s", features, features == 1 ? "" : "s");
+            if (!json_object_get(model, "likelihood")) /* of a glm the formula says it */
+                fprintf(s, ", %sstandardized", json_object_get(model, "standardized") ? "" : "not ");
+        }
         putc('\n', s);
     }
     if (prior) {
         fputs("prior: ", s);
-        put_foreign(s, prior);
-        putc('\n', s);
+        put_wrapped(s, prior, (int)strlen("prior: "));
     }
 }
 
@@ -123,7 +151,8 @@ static const char *stop_in_words(const char *stop)
 {
     static const char *const words[][2] = {{"max_iter", "not converged"},
                                            {"time_up", "time limit reached"},
-                                           {"max_evaluations", "evaluation limit reached"}};
+                                           {"max_evaluations", "evaluation limit reached"},
+                                           {"finished", "converged, completed by chains"}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcmp(stop, words[i][0]))
             return words[i][1];
@@ -138,7 +167,7 @@ static void put_head(FILE *s, const json_t *run)
     size_t cells = json_array_size(json_object_get(run, "particles"));
     fprintf(s, ": %.0f parameter%s, %zu %s%s\n", dim, dim > 1 ? "s" : "", cells, is_svgd(run) ? "particle" : "cell",
             cells == 1 ? "" : "s");
-    put_data(s, model);
+    put_data(s, model, json_object_get(run, "data"));
     const char *stop = text(json_object_get(run, "stop"));
     double most = number(json_object_get(run, "options"), "max-iter"), iterations = number(run, "iterations");
     put_cut(s, stop_in_words(stop), 30);
@@ -149,6 +178,9 @@ static void put_head(FILE *s, const json_t *run)
         fprintf(s, " after %.0f iteration%s", iterations, iterations == 1 ? "" : "s");
     fprintf(s, ", %.0f evaluations, %.3g s (%.3g s in the model)\n", number(run, "evaluations"),
             number(json_object_get(run, "seconds"), "total"), number(json_object_get(run, "seconds"), "model"));
+    if (number(run, "widened") > 0)
+        fprintf(s, "min-batch %.0f: %.0f of these evaluations make batches wider\n",
+                number(json_object_get(run, "options"), "min-batch"), number(run, "widened"));
     putc('\n', s);
 }
 
@@ -279,8 +311,7 @@ static void put_errors(FILE *s, const json_t *run)
         fputs(")\n", s);
     }
     if (has_sharp_means(p, n))
-        fputs("MCSE: standard error of the mean, less than sd/sqrt(ESS) since gradients serve as control variates\n",
-              s);
+        fputs("MCSE: standard error of the mean, less than sd/sqrt(ESS) since control variates reduce it\n", s);
     if (heavy)
         fputs("* heavy tails: the sd, and perhaps the mean, is unreliable or does not exist; use the quantiles\n", s);
 }

@@ -210,7 +210,7 @@ static json_t *verdict(void)
 
 json_t *svgd_json(const svgd_results *r)
 {
-    static const char *const first[] = {"version", "command", "model", "options", "reopen"};
+    static const char *const first[] = {"version", "command", "model", "data", "priors", "options", "reopen"};
     json_t *o = json_object(), *shown = posterior(r);
     if (!o || !shown) {
         json_decref(o);

@@ -10,10 +10,11 @@
 /* Does the target have no values but 0 and 1? */
 static bool is_binary(const regression_data *d)
 {
-    for (size_t i = 0; i < d->rows; i++)
-        if (d->y[i] != 0 && d->y[i] != 1)
-            return false;
-    return true;
+    bool binary = true;
+    failure ignored; /* what comes after it fails, too */
+    for (size_t i = 0; i < d->rows && binary; i++)
+        binary = d->y[i] == 0 || d->y[i] == 1;
+    return !share_all(d->source.csv.shares, &binary, &ignored) && binary;
 }
 
 static char *finish(FILE *s, char **text)
@@ -24,27 +25,93 @@ static char *finish(FILE *s, char **text)
     return NULL;
 }
 
-char *table_hints(const regression_data *d)
+static bool is_feature(const data_column *column)
+{
+    return column->used && !column->response;
+}
+
+static void put_column_hints(FILE *s, const data_table *t)
+{
+    double number;
+    char shown[QUOTED];
+    const char *odd = NULL;
+    if (t->dropped)
+        fprintf(s, "dropped %zu of %zu rows, which have missing values\n", t->dropped, t->dropped + t->all_rows);
+    for (size_t c = 0; c < t->csv.columns; c++) {
+        const data_column *column = &t->column[c];
+        if (!odd && !read_number(column->name, &number) && number != floor(number))
+            odd = column->name;
+        if (is_feature(column) && column->mixed)
+            fprintf(
+                s,
+                "column %s is treated as categorical, with %zu levels: some of its values are numbers, but not the one "
+                "in line %zu\n",
+                column->name, column->levels, column->first_line);
+        if (is_feature(column) && column->counter && column->named)
+            fprintf(s, "column %s seems only to number the rows: leave it out if it says nothing else\n", column->name);
+        else if (is_feature(column) && column->counter)
+            fprintf(s, "column %s seems only to number the rows: --ignore %s leaves it out\n", column->name,
+                    column->name);
+    }
+    if (odd)
+        fprintf(s, "a column is called %s: is the first line of the file a row, and the header missing?\n",
+                quote(odd, shown));
+}
+
+static void put_level_warnings(FILE *s, const data_table *t)
+{
+    char first[QUOTED], second[QUOTED];
+    for (size_t c = 0; c < t->csv.columns; c++) {
+        const data_column *column = &t->column[c];
+        for (size_t i = 0; is_feature(column) && i < column->levels; i++)
+            for (size_t k = 0; k < i; k++)
+                if (!strcasecmp(column->level[i], column->level[k])) {
+                    fprintf(s,
+                            "the levels %s and %s of column %s differ only in case: make them one if they mean the "
+                            "same\n",
+                            quote(column->level[k], first), quote(column->level[i], second), column->name);
+                    break;
+                }
+    }
+}
+
+/* Lines that a function writes. */
+static char *collect(void (*put)(FILE *s, const data_table *t), const data_table *t)
 {
     char *text = NULL;
     size_t size;
     FILE *s = open_memstream(&text, &size);
+    if (s)
+        put(s, t);
+    return finish(s, &text);
+}
+
+char *column_hints(const data_table *t)
+{
+    return collect(put_column_hints, t);
+}
+
+char *level_warnings(const data_table *t)
+{
+    return collect(put_level_warnings, t);
+}
+
+char *table_hints(const regression_data *d)
+{
+    char *text = NULL;
+    size_t size;
+    bool binary = is_binary(d);
+    FILE *s = open_memstream(&text, &size);
     if (s && d->moved)
         fprintf(s, "the target is %s, because the last column is ignored: --target names another one\n", d->target);
-    if (s && !d->labels && is_binary(d))
+    if (s)
+        put_column_hints(s, &d->source);
+    if (s && !d->labels && binary)
         fprintf(s, "the target %s has only the values 0 and 1: did you mean the model logistic?\n", d->target);
     return finish(s, &text);
 }
 
-static bool is_constant(const regression_data *d, size_t column)
-{
-    for (size_t i = 1; i < d->rows; i++)
-        if (d->X[i * d->columns + column] != d->X[column])
-            return false;
-    return true;
-}
-
-char *table_warnings(const regression_data *d)
+char *table_warnings(const regression_data *d, const bool *constant)
 {
     char *text = NULL, zero[QUOTED], one[QUOTED];
     size_t size;
@@ -52,23 +119,13 @@ char *table_warnings(const regression_data *d)
     if (s && d->labels && !strcasecmp(d->label[0], d->label[1]))
         fprintf(s, "the labels %s and %s of the target %s differ only in case: make them one if they mean the same\n",
                 quote(d->label[0], zero), quote(d->label[1], one), d->target);
+    if (s)
+        put_level_warnings(s, &d->source);
     for (size_t c = 0; s && c < d->columns; c++)
-        if (is_constant(d, c))
-            fprintf(s, "column %s is constant: its weight only shows the prior; --ignore %s leaves it out\n",
+        if (constant[c])
+            fprintf(s, "column %s is constant: its weight only reflects the prior; --ignore %s leaves it out\n",
                     d->names[c], d->names[c]);
     return finish(s, &text);
-}
-
-target_moments measure_target(const regression_data *d)
-{
-    target_moments m = {0, 0};
-    double square = 0;
-    for (size_t i = 0; i < d->rows; i++)
-        m.mean += d->y[i] / (double)d->rows;
-    for (size_t i = 0; i < d->rows; i++)
-        square += (d->y[i] - m.mean) * (d->y[i] - m.mean);
-    m.sd = d->rows > 1 ? sqrt(square / (double)(d->rows - 1)) : 0;
-    return m;
 }
 
 char *next_line(char **lines)
@@ -79,26 +136,4 @@ char *next_line(char **lines)
     *end = '\0';
     *lines = end + 1;
     return line;
-}
-
-char *prior_warning(const json_t *posterior, const char *target, const target_moments *moments, double prior_sd)
-{
-    enum { PERCENT = 150 }; /* of the target's sd: noise, with few rows and useless features */
-    const json_t *names = json_object_get(posterior, "names"), *name, *mean = json_object_get(posterior, "mean");
-    char *text = NULL;
-    size_t size, i;
-    double noise = 0, scale = fmax(fabs(moments->mean), moments->sd);
-    json_array_foreach(names, i, name)
-        if (!strcmp(json_string_value(name), "log_sigma"))
-            noise = exp(json_number_value(json_array_get(mean, i)));
-    if (!(100 * noise > PERCENT * moments->sd))
-        return NULL;
-    FILE *s = open_memstream(&text, &size);
-    if (s)
-        fprintf(s,
-                "the target %s has mean %.3g and sd %.3g, but the prior of the weights has sd %g and keeps the "
-                "predictions away from it (noise sd %.3g): the prior decides the result; try --prior-sd %.1g, or "
-                "rescale the target",
-                target, moments->mean, moments->sd, prior_sd, noise, scale);
-    return finish(s, &text);
 }

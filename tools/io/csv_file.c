@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sysexits.h>
 
 #define WITHOUT_ROW_NAMES                                                                                              \
@@ -27,6 +28,9 @@ typedef struct {
     size_t row_start; /* in text */
     size_t size;      /* of text */
     size_t row_room;  /* of start and line */
+    size_t head;      /* bytes of the header, where its rows are a share; 0: they follow it */
+    size_t head_line; /* the line that then follows it */
+    bool later;       /* which is not the next one */
 } reader;
 
 static void no_memory(reader *r)
@@ -60,13 +64,25 @@ static int add_row_room(reader *r)
     return 0;
 }
 
+/* Why a row may have another number of fields than the header; "": nobody knows. */
+static const char *explain_row(const reader *r)
+{
+    const csv_file *csv = r->csv;
+    if (csv->text[r->row_start] == '#')
+        return ": comment lines are no part of a table, leave them out";
+    if (r->fields != csv->columns + 1 || r->size < 2)
+        return "";
+    if (!csv->text[r->size - 2]) /* the last field is empty */
+        return ": if lines end with a delimiter, leave it out, or write one after the header, too, and a name";
+    return !csv->rows && !r->later ? ": " WITHOUT_ROW_NAMES : "";
+}
+
 static void add_row(reader *r)
 {
     csv_file *csv = r->csv;
     if (r->fields != csv->columns) {
         r->code = fail(r->f, EX_DATAERR, "%s:%zu: found %zu field%s, expected %zu as in the header%s", csv->path,
-                       r->row_line, r->fields, r->fields == 1 ? "" : "s", csv->columns,
-                       !csv->rows && r->fields == csv->columns + 1 ? ": " WITHOUT_ROW_NAMES : "");
+                       r->row_line, r->fields, r->fields == 1 ? "" : "s", csv->columns, explain_row(r));
         return;
     }
     if (csv->rows == r->row_room && add_row_room(r)) {
@@ -116,7 +132,7 @@ static void refuse_syntax(reader *r, struct csv_parser *parser, bool at_end)
 }
 
 /* text: the file, size bytes and a NUL. */
-static void parse(reader *r, char *text, size_t size)
+static void parse(reader *r, char delimiter, char *text, size_t size)
 {
     struct csv_parser parser;
     bool row_open = false;
@@ -125,9 +141,14 @@ static void parse(reader *r, char *text, size_t size)
         return;
     }
     csv_set_blk_size(&parser, 1 << 16);
+    csv_set_delim(&parser, (unsigned char)delimiter);
     for (size_t at = 0; at < size && !r->code; r->line++) {
         size_t length = measure_line(text + at, size - at);
         bool blank = strspn(text + at, " \t\r\n") >= length;
+        if (r->head && at == r->head) {
+            r->later = r->line != r->head_line;
+            r->line = r->head_line;
+        }
         if (!row_open)
             r->row_line = r->line;
         r->row_ended = false;
@@ -153,24 +174,41 @@ static size_t count_outside(const char *line, char wanted)
     return n;
 }
 
-/* Files that are no tables with commas, as their first lines tell. */
-static int check_kind(const char *path, const char *text, failure *f)
+/* The one of , ; tab that the header has most of. */
+static char find_delimiter(const char *text)
+{
+    static const char delimiters[] = {',', ';', '\t'};
+    char best = ',';
+    text += strspn(text, " \r\n");
+    for (size_t i = 1; i < sizeof delimiters; i++)
+        if (count_outside(text, delimiters[i]) > count_outside(text, best))
+            best = delimiters[i];
+    return best;
+}
+
+/* Files that are no tables, as their first lines tell. */
+static int check_kind(const char *path, const char *text, char delimiter, failure *f)
 {
     static const struct {
         char separator;
         const char *name;
-    } others[] = {{';', "semicolons"}, {'\t', "tabs"}, {'|', "vertical bars"}, {' ', "blanks"}};
+    } others[] = {{'|', "vertical bars"}, {' ', "blanks"}};
     text += strspn(text, " \t\r\n");
     const char *second = text + strcspn(text, "\r\n");
     second += strspn(second, "\r\n");
+    if (!strncasecmp(text, "sep=", 4) && strcspn(text, "\r\n") <= 5)
+        return fail(f, EX_DATAERR, "%s:1: found %.5s, which is a note for one program only: leave out this line", path,
+                    text);
+    if (*text == '#' &&
+        (!count_outside(text, delimiter) || count_outside(text, delimiter) != count_outside(second, delimiter)))
+        return fail(f, EX_DATAERR, "%s:1: found a comment, expected a header: leave out the lines that begin with #",
+                    path);
     if (*text == '{' || *text == '[')
         return fail(f, EX_DATAERR, "%s looks like JSON, expected CSV (wvgd models shows what each model takes)", path);
-    for (size_t i = 0; i < sizeof others / sizeof *others && !count_outside(text, ','); i++)
+    for (size_t i = 0; i < sizeof others / sizeof *others && !count_outside(text, delimiter); i++)
         if (count_outside(text, others[i].separator) && count_outside(second, others[i].separator))
-            return fail(f, EX_DATAERR,
-                        "%s:1: fields are separated by %s, expected commas, and decimal points instead of decimal "
-                        "commas",
-                        path, others[i].name);
+            return fail(f, EX_DATAERR, "%s:1: fields are separated by %s, expected commas, semicolons or tabs", path,
+                        others[i].name);
     return 0;
 }
 
@@ -183,11 +221,13 @@ static int check_header(const csv_file *csv, failure *f)
     for (size_t c = 0; c < csv->columns; c++) {
         if (!*csv->name[c])
             return fail(f, EX_DATAERR, "%s:1: column %zu has no name: %s", csv->path, c + 1,
-                        c ? "write one in the header" : WITHOUT_ROW_NAMES);
+                        !c                     ? WITHOUT_ROW_NAMES
+                        : c + 1 < csv->columns ? "write one in the header"
+                                               : "write one, or leave out the delimiter at the end of every line");
         const char *rule = name_problem(csv->name[c]);
         if (rule)
-            return fail(f, EX_DATAERR, "%s:1: column %zu: found %s, expected %s", csv->path, c + 1,
-                        quote(csv->name[c], shown), rule);
+            return fail(f, EX_DATAERR, "%s:1: column %zu: found %s, expected %s%s", csv->path, c + 1,
+                        quote(csv->name[c], shown), rule, remedy_of_text(csv->name[c]));
         numbers += read_number(csv->name[c], &number) == NULL;
     }
     if (numbers == csv->columns)
@@ -202,7 +242,7 @@ static int check_header(const csv_file *csv, failure *f)
     return repeated > csv->columns ? fail(f, EX_SOFTWARE, "%s: no memory for %zu columns", csv->path, csv->columns) : 0;
 }
 
-static int finish(csv_file *csv, failure *f)
+static int name_columns(csv_file *csv, failure *f)
 {
     if (csv->columns == 0)
         return fail(f, EX_DATAERR, "%s:1: the file is empty, expected a header with column names", csv->path);
@@ -212,30 +252,58 @@ static int finish(csv_file *csv, failure *f)
     const char *field = csv->text;
     for (size_t c = 0; c < csv->columns; c++, field = next_field(field))
         csv->name[c] = field;
-    if (check_header(csv, f))
+    return check_header(csv, f);
+}
+
+static int finish(csv_file *csv, failure *f)
+{
+    f->code = 0;
+    name_columns(csv, f);
+    if (share_failure(csv->shares, f))
         return f->code;
-    if (csv->rows == 0)
-        return fail(f, EX_DATAERR, "%s:2: there are no rows after the header", csv->path);
+    csv->all_rows = csv->rows;
+    if (share_counts(csv->shares, 1, &csv->all_rows, f))
+        return f->code;
+    if (csv->all_rows == 0) {
+        fail(f, EX_DATAERR, "%s:2: there are no rows after the header", csv->path);
+        return share_failure(csv->shares, f);
+    }
     return 0;
 }
 
-int open_csv(const char *path, csv_file *csv, failure *f)
+/* text[size] becomes the fields of csv. All processes fail together. */
+static int read_fields(reader *r, char *text, size_t size, char delimiter)
+{
+    csv_file *csv = r->csv;
+    csv->text = text;
+    delimiter = delimiter ? delimiter : find_delimiter(text);
+    if (!check_kind(csv->path, text, delimiter, r->f)) {
+        parse(r, delimiter, text, size);
+        r->f->code = r->code;
+    }
+    if (share_failure(csv->shares, r->f))
+        return r->f->code;
+    return finish(csv, r->f);
+}
+
+int open_csv_share(const char *path, char delimiter, row_shares *shares, csv_file *csv, failure *f)
 {
     char *text;
     size_t size;
-    *csv = (csv_file){.path = path};
+    *csv = (csv_file){.path = path, .shares = shares};
     reader r = {.csv = csv, .f = f, .line = 1};
-    if (read_text(path, &text, &size, f))
+    if (shares ? read_share(shares, path, &text, &size, &r.head, &r.head_line, f) : read_text(path, &text, &size, f))
         return f->code;
-    csv->text = text;
-    int code = check_kind(path, text, f);
-    if (!code)
-        parse(&r, text, size);
-    if (!code)
-        code = r.code ? r.code : finish(csv, f);
+    f->code = 0;
+    int code = read_fields(&r, text, size, delimiter);
     if (code)
         close_csv(csv);
     return code;
+}
+
+int open_csv(const char *path, char delimiter, csv_file *csv, failure *f)
+{
+    return open_csv_share(path, delimiter, NULL, csv, f);
 }
 
 void close_csv(csv_file *csv)

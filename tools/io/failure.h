@@ -5,7 +5,7 @@
 typedef struct {
     int code;        /* EX_USAGE 64, EX_DATAERR 65, EX_NOINPUT 66, EX_SOFTWARE 70, EX_CANTCREAT 73,
                       * EX_IOERR 74, EX_TEMPFAIL 75 */
-    char text[1024]; /* names the thing, the value and the rule */
+    char text[2048]; /* names the thing, the value and the rule */
 } failure;
 
 /* *all says what *one says, too, in a line of its own; "..." where there is no room. all->code 0: it says nothing yet.

@@ -2,7 +2,7 @@
  * code with *f filled and nothing to free. */
 #ifndef WV_MODEL_DATA_H
 #define WV_MODEL_DATA_H
-#include "csv_file.h"
+#include "table.h"
 #include <stdbool.h>
 
 /* {"weights": [K], "means": [[D]..], "sds": [[D]..]} or "covs": [[[D][D]]..]; with D = 1 the entries may
@@ -21,32 +21,28 @@ void free_mixture(mixture_data *data);
 typedef enum { TARGET_REAL, TARGET_LABELS, TARGET_EITHER } target_kind;
 
 typedef struct {
-    size_t rows, columns;
-    double *X;          /* [rows][columns] */
-    double *y;          /* [rows] */
-    const char **names; /* [columns] pointing into csv */
-    bool labels;        /* y is 0/1 */
-    const char *target; /* name of the column, pointing into csv */
-    bool moved;         /* it became the target because the last column is ignored */
-    char *label[2];     /* what stands there for 0 and for 1; NULL without labels */
-    csv_file csv;
+    size_t rows, columns; /* of this share */
+    size_t all_rows;      /* of all shares */
+    double *X;            /* [rows][columns] */
+    double *y;            /* [rows] */
+    const char **names;   /* [columns] of X: the column, or column[level] for each level but the first */
+    char **own;           /* [columns] the same, to be freed */
+    bool labels;          /* y is 0/1 */
+    const char *target;   /* name of the column, pointing into source */
+    bool moved;           /* it became the target because the last column is ignored */
+    char *label[2];       /* what stands there for 0 and for 1; NULL without labels */
+    data_table source;    /* kinds and levels of its columns; rows that count, without values */
 } regression_data;
-/* ignore: names of columns to be left out, with commas between them, or NULL. target NULL: the
- * last column that is not. */
-int read_regression(const char *path, const char *target, const char *ignore, target_kind kind, regression_data *out,
-                    failure *f);
+int read_regression(const char *path, const table_options *options, target_kind kind, regression_data *out, failure *f);
 void forget_numbers(regression_data *data); /* X and y: names and labels stay */
 void free_regression(regression_data *data);
-
-/* mean[columns] and sample sd[columns] of the features, which standardising takes away and divides
- * by; the sd of a constant one is 0. */
-void measure_features(const regression_data *data, double *mean, double *sd);
 
 /* A CSV file with two columns that are not to be ignored, time and value: named t and y, in any
  * order, or else in this one. */
 typedef struct {
     size_t n;
     double *t, *y; /* [n] */
+    char *name[2]; /* columns of time and value */
 } series_data;
 int read_series(const char *path, const char *ignore, series_data *out, failure *f);
 void free_series(series_data *data);

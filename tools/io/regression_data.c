@@ -1,4 +1,4 @@
-/* regression_data.c - features and a target, or a time series, from CSV. */
+/* regression_data.c - features and a target of a table, or a time series, from CSV. */
 #include "model_data.h"
 #include "text.h"
 #include <math.h>
@@ -11,118 +11,25 @@
 
 static const size_t longest_series = 20000; /* an exact Gaussian process takes n^2 memory and n^3 time */
 
-static double *allocate(const csv_file *csv, size_t columns, failure *f)
+static double *allocate(const csv_file *csv, size_t rows, size_t columns, failure *f)
 {
-    double *numbers = columns <= SIZE_MAX / csv->rows ? calloc(csv->rows * columns, sizeof *numbers) : NULL;
+    double *numbers = columns < SIZE_MAX / (rows + 1) ? calloc(rows * columns + 1, sizeof *numbers) : NULL;
     if (!numbers)
-        fail(f, EX_SOFTWARE, "%s: no memory for %zu rows of %zu columns", csv->path, csv->rows, columns);
+        fail(f, EX_SOFTWARE, "%s: no memory for %zu rows of %zu columns", csv->path, rows, columns);
     return numbers;
 }
 
-/* "a, b, c or d": the first columns, as many as the text has room for. Returns it. */
-static const char *list_columns(const csv_file *csv, char *text, size_t size)
-{
-    size_t at = 0;
-    for (size_t i = 0; i < csv->columns; i++) {
-        const char *before = !i ? "" : i + 1 < csv->columns ? ", " : " or ";
-        if (at + strlen(before) + strlen(csv->name[i]) + sizeof ", ..." > size) {
-            snprintf(text + at, size - at, "%s...", i ? ", " : "");
-            break;
-        }
-        at += (size_t)snprintf(text + at, size - at, "%s%s", before, csv->name[i]);
-    }
-    return text;
-}
-
-static int refuse_column(const csv_file *csv, const char *name, failure *f)
-{
-    char shown[QUOTED], list[300];
-    const char *nearest = NULL;
-    const char **names = calloc(csv->columns + 1, sizeof *names); /* NULL at the end */
-    if (names) {
-        memcpy(names, csv->name, csv->columns * sizeof *names);
-        nearest = find_nearest(name, names);
-    }
-    if (nearest)
-        fail(f, EX_DATAERR, "%s:1: there is no column %s: did you mean %s?", csv->path, quote(name, shown), nearest);
-    else
-        fail(f, EX_DATAERR, "%s:1: there is no column %s: expected %s", csv->path, quote(name, shown),
-             list_columns(csv, list, sizeof list));
-    free(names);
-    return f->code;
-}
-
-/* ---- columns that are left out ----------------------------------------------------------------------------------- */
-/* ignored[columns]: those that the list names. One name that has commas in it is a list too. */
-static int ignore_columns(const csv_file *csv, const char *list, bool *ignored, failure *f)
-{
-    if (find_column(csv, list) < csv->columns) {
-        ignored[find_column(csv, list)] = true;
-        return 0;
-    }
-    char *copy = strdup(list), *at = copy;
-    if (!copy)
-        return fail(f, EX_SOFTWARE, "%s: no memory for the names of columns", csv->path);
-    failure all = {0}, one;
-    while (at) {
-        char *name = at + strspn(at, " "), *comma = strchr(name, ',');
-        at = comma ? comma + 1 : NULL;
-        if (comma)
-            *comma = '\0';
-        for (size_t n = strlen(name); n && name[n - 1] == ' ';)
-            name[--n] = '\0';
-        size_t c = find_column(csv, name);
-        if (c < csv->columns)
-            ignored[c] = true;
-        else {
-            refuse_column(csv, name, &one);
-            add_failure(&all, &one);
-        }
-    }
-    free(copy);
-    if (all.code)
-        *f = all;
-    return all.code;
-}
-
-/* Flags for the columns, to be freed; NULL with *f filled. list NULL: all count. */
+/* Flags for the columns that a list names, to be freed; NULL with *f filled. list NULL: none. */
 static bool *choose_columns(const csv_file *csv, const char *list, failure *f)
 {
-    bool *ignored = calloc(csv->columns, sizeof *ignored);
-    if (!ignored)
+    bool *flag = calloc(csv->columns, sizeof *flag);
+    if (!flag)
         fail(f, EX_SOFTWARE, "%s: no memory for %zu columns", csv->path, csv->columns);
-    else if (list && ignore_columns(csv, list, ignored, f)) {
-        free(ignored);
+    else if (list && mark_columns(csv, list, flag, f)) {
+        free(flag);
         return NULL;
     }
-    return ignored;
-}
-
-/* Rows in which a column that counts, the target among them, has no value. */
-static size_t count_missing(const csv_file *csv, const bool *ignored, size_t target)
-{
-    size_t rows = 0;
-    for (size_t row = 0; row < csv->rows; row++) {
-        const char *field = first_field(csv, row);
-        bool missing = false;
-        for (size_t c = 0; c < csv->columns; c++, field = next_field(field))
-            missing = missing || ((!ignored[c] || c == target) && is_missing(field));
-        rows += missing;
-    }
-    return rows;
-}
-
-/* A field of a feature that is no number, and what can be done about it. */
-static int refuse_feature(const csv_file *csv, size_t row, size_t column, const char *field, const char *expected,
-                          size_t missing, failure *f)
-{
-    char text[500], also[80] = "encode it as numbers, such as 0/1 columns";
-    if (is_missing(field))
-        snprintf(also, sizeof also, "remove or fill the rows with missing values (%zu in this file)", missing);
-    else if (!strcasecmp(field, "true") || !strcasecmp(field, "false"))
-        snprintf(also, sizeof also, "write 0 and 1");
-    snprintf(text, sizeof text, "%s, or --ignore %s to leave the column out, or %s", expected, csv->name[column], also);
-    return refuse_field(csv, row, column, field, text, f);
+    return flag;
 }
 
 /* ---- the target -------------------------------------------------------------------------------------------------- */
@@ -130,10 +37,12 @@ enum { TARGET_ROOM = 160 }; /* bytes of why a column has to be what a target is 
 
 /* What the values of a column are. */
 typedef struct {
-    bool numbers;               /* all of them are numbers, and compared as such */
-    size_t different;           /* 1, 2, or 3 for more */
-    const char *first, *second; /* in the order of the file */
-    size_t third_row;
+    bool numbers;         /* all of them are numbers, and compared as such */
+    size_t different;     /* 1, 2, or 3 for more */
+    const char *value[3]; /* the first ones that are different, in the order of the file */
+    size_t row[3], line;  /* where they stand, in this share; the line of the last row of the file */
+    unsigned third;       /* the share that has the third */
+    char *text;           /* values of all shares, to be freed; NULL without shares */
 } label_set;
 
 static int compare_labels(const label_set *set, const char *a, const char *b)
@@ -146,57 +55,75 @@ static int compare_labels(const label_set *set, const char *a, const char *b)
     return (x > y) - (x < y);
 }
 
-static void add_label(label_set *set, size_t row, const char *field)
+/* Whether it is a new one. */
+static bool add_label(label_set *set, size_t row, const char *field)
 {
-    if (set->different == 0)
-        set->first = field;
-    else if (compare_labels(set, field, set->first) == 0)
-        return;
-    else if (set->different == 1)
-        set->second = field;
-    else if (compare_labels(set, field, set->second) == 0)
-        return;
-    else
-        set->third_row = row;
-    set->different++;
+    for (size_t k = 0; k < set->different; k++)
+        if (compare_labels(set, field, set->value[k]) == 0)
+            return false;
+    set->row[set->different] = row;
+    set->value[set->different++] = field;
+    return true;
 }
 
-static int refuse_missing_target(const csv_file *csv, size_t row, size_t column, failure *f)
+static const char *target_field(const data_table *t, size_t column, size_t i)
 {
-    char expected[100];
-    size_t rows = 0;
-    for (size_t i = 0; i < csv->rows; i++)
-        rows += is_missing(find_field(csv, i, column));
-    snprintf(expected, sizeof expected, "a value in every row: remove or fill such rows (%zu in this file)", rows);
-    return refuse_field(csv, row, column, find_field(csv, row, column), expected, f);
+    return find_field(&t->csv, t->row[i], column);
 }
 
-static int collect_labels(const csv_file *csv, size_t column, label_set *set, failure *f)
+/* The values of all shares, which are in the order of the file, take the place of those of this one. */
+static int share_labels(const data_table *t, label_set *set, failure *f)
 {
-    double number;
-    *set = (label_set){.numbers = true};
-    for (size_t row = 0; row < csv->rows; row++) {
-        const char *field = find_field(csv, row, column);
-        if (is_missing(field))
-            return refuse_missing_target(csv, row, column, f);
-        set->numbers = set->numbers && read_number(field, &number) == NULL;
+    row_shares *s = t->csv.shares;
+    label_set mine = *set;
+    size_t bytes = 0, size, *begin = calloc(s->count + 1, sizeof *begin);
+    for (size_t k = 0; k < mine.different; k++)
+        bytes += strlen(mine.value[k]) + 1;
+    char *text = malloc(bytes + 1), *at = text;
+    for (size_t k = 0; text && k < mine.different; k++)
+        at = stpcpy(at, mine.value[k]) + 1;
+    int code = text && begin ? share_texts(s, text, bytes, &set->text, &size, begin, f)
+                             : fail(f, EX_SOFTWARE, "%s: no memory for labels", t->csv.path);
+    set->different = 0;
+    for (size_t i = 0, rank = 0, own = 0; !code && i < size && set->different < 3; i += strlen(set->text + i) + 1) {
+        while (rank + 1 < s->count && i >= begin[rank + 1]) /* those of the next share that has some */
+            rank++;
+        bool here = rank == s->rank;
+        if (add_label(set, here ? mine.row[own] : 0, set->text + i) && set->different == 3)
+            set->third = (unsigned)rank;
+        own += here;
     }
-    for (size_t row = 0; row < csv->rows && set->different < 3; row++)
-        add_label(set, row, find_field(csv, row, column));
-    return 0;
+    free(text);
+    free(begin);
+    return code;
 }
 
-static int refuse_constant(const csv_file *csv, size_t column, const char *value, const char *expected, failure *f)
+static int collect_labels(const data_table *t, size_t column, label_set *set, failure *f)
+{
+    double number, line = t->csv.rows ? (double)t->csv.line[t->csv.rows - 1] : 0;
+    *set = (label_set){.numbers = true};
+    for (size_t i = 0; i < t->rows; i++)
+        set->numbers = set->numbers && read_number(target_field(t, column, i), &number) == NULL;
+    if (share_all(t->csv.shares, &set->numbers, f) || share_last(t->csv.shares, t->csv.rows > 0, &line, f))
+        return f->code;
+    set->line = (size_t)line;
+    for (size_t i = 0; i < t->rows && set->different < 3; i++)
+        add_label(set, t->row[i], target_field(t, column, i));
+    return t->csv.shares ? share_labels(t, set, f) : 0;
+}
+
+static int refuse_constant(const csv_file *csv, size_t line, size_t column, const char *value, const char *expected,
+                           failure *f)
 {
     char shown[QUOTED];
-    return fail(f, EX_DATAERR, "%s:%zu: column %s: every row has the same value %s, expected %s", csv->path,
-                csv->line[csv->rows - 1], csv->name[column], quote(value, shown), expected);
+    return fail(f, EX_DATAERR, "%s:%zu: column %s: every row has the same value %s, expected %s", csv->path, line,
+                csv->name[column], quote(value, shown), expected);
 }
 
 /* Why a column has to be what a target is. */
 static const char *because_target(const regression_data *out, char text[TARGET_ROOM])
 {
-    const csv_file *csv = &out->csv;
+    const csv_file *csv = &out->source.csv;
     if (out->moved)
         snprintf(text, TARGET_ROOM,
                  "because it became the target when %.64s was ignored: --target names another column",
@@ -208,134 +135,146 @@ static const char *because_target(const regression_data *out, char text[TARGET_R
 
 static int refuse_third(const regression_data *out, size_t column, const label_set *set, failure *f)
 {
-    const csv_file *csv = &out->csv;
+    const csv_file *csv = &out->source.csv;
     char why[TARGET_ROOM];
     char first[QUOTED], second[QUOTED], expected[4 * QUOTED + TARGET_ROOM];
-    const char *third = find_field(csv, set->third_row, column);
-    bool same = !strcasecmp(third, set->first) || !strcasecmp(third, set->second);
-    snprintf(expected, sizeof expected, "two different values (%s and %s so far), %s, and %s", quote(set->first, first),
-             quote(set->second, second), because_target(out, why),
+    const char *third = set->value[2];
+    bool same = !strcasecmp(third, set->value[0]) || !strcasecmp(third, set->value[1]);
+    f->code = 0;
+    if (csv->shares && csv->shares->rank != set->third)
+        return 0;
+    snprintf(expected, sizeof expected, "two different values (%s and %s so far), %s, and %s",
+             quote(set->value[0], first), quote(set->value[1], second), because_target(out, why),
              same           ? "labels that differ only in case are different"
              : set->numbers ? "the model linear takes numbers"
                             : "several classes are not supported: recode the column to two");
-    return refuse_field(csv, set->third_row, column, third, expected, f);
+    return refuse_field(csv, set->row[2], column, third, expected, f);
 }
 
 /* y[rows]: 0 for the smaller label, 1 for the greater one; both are kept. */
 static int convert_labels(regression_data *out, size_t column, const label_set *set, failure *f)
 {
-    bool rising = compare_labels(set, set->first, set->second) < 0;
-    const char *zero = rising ? set->first : set->second, *one = rising ? set->second : set->first;
-    for (size_t row = 0; row < out->csv.rows; row++)
-        out->y[row] = compare_labels(set, find_field(&out->csv, row, column), one) == 0;
+    bool rising = compare_labels(set, set->value[0], set->value[1]) < 0;
+    const char *zero = set->value[!rising], *one = set->value[rising];
+    for (size_t i = 0; i < out->rows; i++)
+        out->y[i] = compare_labels(set, target_field(&out->source, column, i), one) == 0;
     out->label[0] = strdup(zero);
     out->label[1] = strdup(one);
-    return out->label[0] && out->label[1] ? 0 : fail(f, EX_SOFTWARE, "%s: no memory for two labels", out->csv.path);
-}
-
-static int read_numbers(const csv_file *csv, size_t column, double *out, failure *f)
-{
-    for (size_t row = 0; row < csv->rows; row++)
-        if (read_field(csv, row, column, find_field(csv, row, column), &out[row], f))
-            return f->code;
-    return 0;
+    return out->label[0] && out->label[1] ? 0
+                                          : fail(f, EX_SOFTWARE, "%s: no memory for two labels", out->source.csv.path);
 }
 
 static int read_target_numbers(const regression_data *out, size_t column, failure *f)
 {
-    const csv_file *csv = &out->csv;
+    const data_table *t = &out->source;
     char text[QUOTED + TARGET_ROOM + 60], why[TARGET_ROOM];
-    for (size_t row = 0; row < csv->rows; row++) {
-        const char *field = find_field(csv, row, column), *expected = read_number(field, &out->y[row]);
+    f->code = 0;
+    for (size_t i = 0; i < t->rows; i++) {
+        const char *field = target_field(t, column, i), *expected = read_number(field, &out->y[i]);
         if (expected) {
             snprintf(text, sizeof text, "%s, %s, and the model logistic takes two labels", expected,
                      because_target(out, why));
-            return refuse_field(csv, row, column, field, text, f);
+            refuse_field(&t->csv, t->row[i], column, field, text, f);
+            break;
         }
     }
-    return 0;
+    return share_failure(t->csv.shares, f);
 }
 
-static int read_target(regression_data *out, size_t column, target_kind kind, failure *f)
+/* What is wrong with the target, given its values. */
+static int check_target(const regression_data *out, size_t column, target_kind kind, bool partial, const label_set *set,
+                        failure *f)
 {
-    label_set set;
-    if (collect_labels(&out->csv, column, &set, f))
-        return f->code;
-    out->labels = kind == TARGET_LABELS || (kind == TARGET_EITHER && set.different == 2);
     if (!out->labels && read_target_numbers(out, column, f))
         return f->code;
-    if (set.different < 2)
-        return refuse_constant(&out->csv, column, set.first,
-                               kind == TARGET_LABELS ? "two different ones" : "at least two different ones", f);
-    if (out->labels && set.different > 2)
-        return refuse_third(out, column, &set, f);
-    return out->labels ? convert_labels(out, column, &set, f) : 0;
-}
-
-/* ---- the features ------------------------------------------------------------------------------------------------ */
-/* A line for each feature that has fields which are no numbers; bad[columns]: the first row of these, counted from 1.
- */
-static int refuse_features(const csv_file *csv, const bool *ignored, size_t target, const size_t *bad, failure *f)
-{
-    size_t missing = count_missing(csv, ignored, target);
-    failure one;
-    double value;
     f->code = 0;
-    for (size_t c = 0; c < csv->columns; c++)
-        if (bad[c]) {
-            const char *field = find_field(csv, bad[c] - 1, c);
-            refuse_feature(csv, bad[c] - 1, c, field, read_number(field, &value), missing, &one);
-            add_failure(f, &one);
-        }
-    return f->code;
+    if (set->different < 2 && partial)
+        return 0;
+    if (set->different < 2)
+        refuse_constant(&out->source.csv, set->line, column, set->value[0],
+                        kind == TARGET_LABELS ? "two different ones" : "at least two different ones", f);
+    else if (out->labels && set->different > 2)
+        refuse_third(out, column, set, f);
+    return share_failure(out->source.csv.shares, f);
 }
 
-/* All columns that are not ignored: the target's flag is set too by now. */
-static int read_features(regression_data *out, const bool *ignored, size_t target, failure *f)
+/* partial: rows with missing values are left out, though they must not be, which is said elsewhere. */
+static int read_target(regression_data *out, size_t column, target_kind kind, bool partial, failure *f)
 {
-    const csv_file *csv = &out->csv;
-    double *x = out->X;
-    bool any = false;
-    size_t *bad = calloc(csv->columns, sizeof *bad);
-    if (!bad)
-        return fail(f, EX_SOFTWARE, "%s: no memory for %zu columns", csv->path, csv->columns);
-    for (size_t row = 0; row < csv->rows; row++) {
-        const char *field = first_field(csv, row);
-        for (size_t c = 0; c < csv->columns; c++, field = next_field(field))
-            if (!ignored[c] && read_number(field, x++) && !bad[c]) {
-                bad[c] = row + 1;
-                any = true;
-            }
-    }
-    int code = any ? refuse_features(csv, ignored, target, bad, f) : 0;
-    free(bad);
+    label_set set;
+    f->code = 0;
+    if (!out->all_rows)
+        return 0;
+    int code = collect_labels(&out->source, column, &set, f);
+    out->labels = kind == TARGET_LABELS || (kind == TARGET_EITHER && set.different == 2);
+    if (!code)
+        code = check_target(out, column, kind, partial, &set, f);
+    if (!code && out->labels && set.different == 2)
+        code = convert_labels(out, column, &set, f);
+    free(set.text);
     return code;
 }
 
-/* Memory for the features, and for their names. */
-static int allocate_features(regression_data *out, const bool *ignored, failure *f)
+/* ---- the features ------------------------------------------------------------------------------------------------ */
+static bool is_feature(const data_column *column)
 {
-    const csv_file *csv = &out->csv;
-    out->rows = csv->rows;
-    for (size_t c = 0; c < csv->columns; c++)
-        out->columns += !ignored[c];
-    if (!(out->X = allocate(csv, out->columns, f)) || !(out->y = allocate(csv, 1, f)))
+    return column->used && !column->response;
+}
+
+/* Columns of X that a feature becomes: one, or one for each level but the first. */
+static size_t width_of(const data_column *column)
+{
+    return !is_feature(column) ? 0 : column->kind == COLUMN_CATEGORICAL ? column->levels - 1 : 1;
+}
+
+/* Values of a feature in column `at` of X and those after it. */
+static void fill_feature(regression_data *out, const data_column *column, size_t at)
+{
+    size_t width = width_of(column);
+    for (size_t i = 0; i < out->rows; i++)
+        for (size_t k = 0; k < width; k++)
+            out->X[i * out->columns + at + k] = column->kind != COLUMN_CATEGORICAL  ? column->value[i]
+                                                : (size_t)column->value[i] == k + 1 ? 1.0
+                                                                                    : 0.0;
+}
+
+/* "column", or "column[level]" of each level but the first. */
+static bool name_feature(regression_data *out, const data_column *column, size_t at)
+{
+    for (size_t k = 0; k < width_of(column); k++) {
+        bool category = column->kind == COLUMN_CATEGORICAL;
+        const char *level = category ? column->level[k + 1] : "";
+        size_t size = strlen(column->name) + strlen(level) + sizeof "[]";
+        if (!(out->own[at + k] = malloc(size)))
+            return false;
+        snprintf(out->own[at + k], size, category ? "%s[%s]" : "%s%s", column->name, level);
+        out->names[at + k] = out->own[at + k];
+    }
+    return true;
+}
+
+static int fill_features(regression_data *out, failure *f)
+{
+    data_table *t = &out->source;
+    bool good = true;
+    for (size_t c = 0; c < t->csv.columns; c++)
+        out->columns += width_of(&t->column[c]);
+    if (!(out->X = allocate(&t->csv, t->rows, out->columns, f)))
         return f->code;
-    if (!(out->names = calloc(out->columns, sizeof *out->names)))
-        return fail(f, EX_SOFTWARE, "%s: no memory for %zu names", csv->path, out->columns);
-    return 0;
+    out->names = calloc(out->columns + 1, sizeof *out->names);
+    out->own = calloc(out->columns + 1, sizeof *out->own);
+    good = out->names && out->own;
+    for (size_t c = 0, at = 0; good && c < t->csv.columns; c++) {
+        good = name_feature(out, &t->column[c], at);
+        fill_feature(out, &t->column[c], at);
+        free(t->column[c].value);
+        t->column[c].value = NULL;
+        at += width_of(&t->column[c]);
+    }
+    return good ? 0 : fail(f, EX_SOFTWARE, "%s: no memory for %zu names", t->csv.path, out->columns);
 }
 
-/* Of the file only names are needed once its numbers have been read. */
-static void keep_names(regression_data *out, const bool *ignored, size_t target)
-{
-    forget_rows(&out->csv);
-    out->target = out->csv.name[target];
-    for (size_t c = 0, i = 0; c < out->csv.columns; c++)
-        if (!ignored[c])
-            out->names[i++] = out->csv.name[c];
-}
-
+/* ---- which columns count ----------------------------------------------------------------------------------------- */
 /* The column of that name, or the last one that counts; csv->columns with *f filled. */
 static size_t find_target(const csv_file *csv, const char *name, const bool *ignored, failure *f)
 {
@@ -361,38 +300,77 @@ static size_t find_target(const csv_file *csv, const char *name, const bool *ign
     return target;
 }
 
-static int read_table(regression_data *out, const char *target_name, bool *ignored, target_kind kind, failure *f)
+/* Marks the features and the target; *target: its column. */
+static int mark_used(regression_data *out, const table_options *options, const bool *ignored, const bool *wanted,
+                     size_t *target, failure *f)
 {
-    size_t target = find_target(&out->csv, target_name, ignored, f);
-    if (target == out->csv.columns)
+    data_table *t = &out->source;
+    *target = find_target(&t->csv, options->target, ignored, f);
+    if (*target == t->csv.columns)
         return f->code;
-    out->moved = !target_name && ignored[out->csv.columns - 1];
-    ignored[target] = true;
-    if (allocate_features(out, ignored, f))
-        return f->code;
-    failure all = {0}, one;
-    if (read_features(out, ignored, target, &one))
-        add_failure(&all, &one);
-    if (read_target(out, target, kind, &one))
-        add_failure(&all, &one);
-    if (all.code)
-        *f = all;
-    else
-        keep_names(out, ignored, target);
-    return all.code;
+    out->moved = !options->target && ignored[t->csv.columns - 1];
+    for (size_t c = 0; c < t->csv.columns; c++) {
+        if (options->features && wanted[c] && (ignored[c] || c == *target))
+            return fail(f, EX_DATAERR, "%s:1: column %s is a feature (--features) and cannot be %s", t->csv.path,
+                        t->csv.name[c], ignored[c] ? "ignored" : "the target: --target names another one");
+        t->column[c].used = c == *target || (!ignored[c] && (!options->features || wanted[c]));
+        t->column[c].named = options->features != NULL;
+    }
+    t->column[*target].response = true;
+    out->target = t->csv.name[*target];
+    return 0;
 }
 
-int read_regression(const char *path, const char *target, const char *ignore, target_kind kind, regression_data *out,
-                    failure *f)
+static int find_used(regression_data *out, const table_options *options, size_t *target, failure *f)
+{
+    const csv_file *csv = &out->source.csv;
+    bool *ignored = choose_columns(csv, options->ignore, f),
+         *wanted = ignored ? choose_columns(csv, options->features, f) : NULL;
+    int code = wanted ? mark_used(out, options, ignored, wanted, target, f) : f->code;
+    free(ignored);
+    free(wanted);
+    return code;
+}
+
+/* All problems of all columns come in one message. */
+static int read_parts(regression_data *out, const table_options *options, target_kind kind, failure *f)
+{
+    failure all = {0}, one;
+    size_t target = 0;
+    if (find_used(out, options, &target, f))
+        return f->code;
+    if (read_columns(&out->source, options, &one))
+        add_failure(&all, &one);
+    out->rows = out->source.rows;
+    out->all_rows = out->source.all_rows;
+    f->code = 0;
+    out->y = allocate(&out->source.csv, out->rows, 1, f);
+    if (share_failure(out->source.csv.shares, f))
+        return f->code;
+    if (read_target(out, target, kind, all.code && out->source.dropped, &one))
+        add_failure(&all, &one);
+    if (all.code) {
+        add_remedies(&out->source, &all);
+        *f = all;
+        return all.code;
+    }
+    forget_table_rows(&out->source);
+    out->target = out->source.csv.name[target];
+    return fill_features(out, f);
+}
+
+int read_regression(const char *path, const table_options *options, target_kind kind, regression_data *out, failure *f)
 {
     *out = (regression_data){0};
-    if (open_csv(path, &out->csv, f))
+    if (open_table(path, options, &out->source, f))
         return f->code;
-    bool *ignored = choose_columns(&out->csv, ignore, f);
-    int code = ignored ? read_table(out, target, ignored, kind, f) : f->code;
-    free(ignored);
+    f->code = 0;
+    read_parts(out, options, kind, f);
+    int code = share_failure(out->source.csv.shares, f);
     if (code)
         free_regression(out);
+    else
+        forget_values(&out->source);
     return code;
 }
 
@@ -406,33 +384,25 @@ void forget_numbers(regression_data *data)
 void free_regression(regression_data *data)
 {
     forget_numbers(data);
+    for (size_t i = 0; data->own && i < data->columns; i++)
+        free(data->own[i]);
+    free(data->own);
     free(data->names);
     free(data->label[0]);
     free(data->label[1]);
-    close_csv(&data->csv);
+    close_table(&data->source);
     *data = (regression_data){0};
 }
 
-void measure_features(const regression_data *data, double *mean, double *sd)
+/* ---- series ------------------------------------------------------------------------------------------------------ */
+static int read_numbers(const csv_file *csv, size_t column, double *out, failure *f)
 {
-    double n = (double)data->rows;
-    for (size_t c = 0; c < data->columns; c++) {
-        const double *x = data->X + c; /* x[i * columns] */
-        bool constant = true;
-        double square = 0;
-        mean[c] = 0;
-        for (size_t i = 0; i < data->rows; i++) {
-            mean[c] += x[i * data->columns] / n;
-            constant = constant && x[i * data->columns] == x[0];
-        }
-        for (size_t i = 0; i < data->rows; i++)
-            square += (x[i * data->columns] - mean[c]) * (x[i * data->columns] - mean[c]);
-        sd[c] = constant ? 0 : sqrt(square / (n - 1));
-        mean[c] = constant ? x[0] : mean[c];
-    }
+    for (size_t row = 0; row < csv->rows; row++)
+        if (read_field(csv, row, column, find_field(csv, row, column), &out[row], f))
+            return f->code;
+    return 0;
 }
 
-/* ---- series ------------------------------------------------------------------------------------------------------ */
 /* The columns of time and value: those named t and y, or else the first and the second of two. */
 static int find_pair(const csv_file *csv, const bool *ignored, size_t *t, size_t *y, failure *f)
 {
@@ -458,8 +428,12 @@ static int read_pair(const csv_file *csv, const bool *ignored, series_data *out,
         return fail(f, EX_DATAERR, "%s:%zu: found %zu rows, expected at most %zu", csv->path, csv->line[longest_series],
                     csv->rows, longest_series);
     out->n = csv->rows;
-    if (!(out->t = allocate(csv, 1, f)) || !(out->y = allocate(csv, 1, f)))
+    if (!(out->t = allocate(csv, csv->rows, 1, f)) || !(out->y = allocate(csv, csv->rows, 1, f)))
         return f->code;
+    out->name[0] = strdup(csv->name[t]);
+    out->name[1] = strdup(csv->name[y]);
+    if (!out->name[0] || !out->name[1])
+        return fail(f, EX_SOFTWARE, "%s: no memory for two names", csv->path);
     failure all = {0}, one;
     if (read_numbers(csv, t, out->t, &one))
         add_failure(&all, &one);
@@ -472,14 +446,14 @@ static int read_pair(const csv_file *csv, const bool *ignored, series_data *out,
     for (size_t i = 1; i < out->n; i++)
         if (out->y[i] != out->y[0])
             return 0;
-    return refuse_constant(csv, y, find_field(csv, 0, y), "at least two different ones", f);
+    return refuse_constant(csv, csv->line[csv->rows - 1], y, find_field(csv, 0, y), "at least two different ones", f);
 }
 
 int read_series(const char *path, const char *ignore, series_data *out, failure *f)
 {
     csv_file csv;
     *out = (series_data){0};
-    if (open_csv(path, &csv, f))
+    if (open_csv(path, 0, &csv, f))
         return f->code;
     bool *ignored = choose_columns(&csv, ignore, f);
     int code = ignored ? read_pair(&csv, ignored, out, f) : f->code;
@@ -494,5 +468,7 @@ void free_series(series_data *data)
 {
     free(data->t);
     free(data->y);
+    free(data->name[0]);
+    free(data->name[1]);
     *data = (series_data){0};
 }

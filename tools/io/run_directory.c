@@ -5,7 +5,6 @@
 #include "json_bytes.h"
 #include "json_file.h"
 #include "text.h"
-#include "write.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -81,7 +80,8 @@ static int check_files(const char *dir, failure *f)
     return 0;
 }
 
-bool is_run_directory(const char *dir)
+/* Has it a run.json or a checkpoint? */
+static bool is_run_directory(const char *dir)
 {
     return has_run_file(dir, CHECKPOINT_FILE) || has_run_file(dir, RUN_FILE) || has_run_file(dir, NEXT_FILE);
 }
@@ -248,6 +248,13 @@ bool belongs_to_run(const char *path)
     return belongs;
 }
 
+int begin_other_file(whole_file *w, const char *path, failure *f)
+{
+    if (belongs_to_run(path))
+        return fail(f, EX_CANTCREAT, "%s is a file of a run and would be overwritten: choose another file", path);
+    return begin_file(w, path, f);
+}
+
 /* ---- checkpoint -------------------------------------------------------------------------------------------------- */
 typedef struct {
     char magic[8];
@@ -377,7 +384,7 @@ uint64_t hash_text(const char *text)
     return hash_bytes(hash_start, text, strlen(text));
 }
 
-/* Opens a plain file of a size that data may have; anything else could wait, or never end. */
+/* Opens a plain file; anything else could wait, or never end. Shares of rows may be those of a file of any size. */
 static int open_plain(const char *path, int *fd, failure *f)
 {
     struct stat s;
@@ -390,8 +397,6 @@ static int open_plain(const char *path, int *fd, failure *f)
     else if (!S_ISREG(s.st_mode))
         code = fail(f, EX_NOINPUT, "cannot read %s: found %s, expected a file", path,
                     S_ISDIR(s.st_mode) ? "a directory" : "a pipe or a device");
-    else
-        code = check_file_size(path, (unsigned long long)s.st_size, f);
     if (code)
         close(*fd);
     return code;

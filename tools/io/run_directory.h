@@ -6,6 +6,7 @@
 #include "failure.h"
 #include "file_set.h"
 #include "wvgd.h"
+#include "write.h"
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -59,11 +60,11 @@ void discard_run(const char *dir, const char *file, bool made);
 /* The files of a run to be written: add them with the functions below, then commit_files. The directory is locked. */
 file_set set_of_run(const char *dir);
 
-/* Has it a run.json or a checkpoint? */
-bool is_run_directory(const char *dir);
-
 /* Is this the path, links followed, of a file that a run directory has or may get? */
 bool belongs_to_run(const char *path);
+
+/* begin_file (write.h), but EX_CANTCREAT for such a file. */
+int begin_other_file(whole_file *w, const char *path, failure *f);
 
 /* A checkpoint: what was asked, as JSON, and the bytes of wvgd_save. */
 int write_checkpoint(file_set *s, const char *file, const json_t *asked, const void *state, size_t size, failure *f);

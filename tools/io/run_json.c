@@ -92,6 +92,48 @@ static json_t *diagnostics(const wvgd_results *r)
     return o;
 }
 
+/* Walks that looked for what the final draws do not represent. */
+static json_t *certificate(const wvgd_results *r)
+{
+    json_t *o = json_object();
+    set_count(o, "walks", r->walks);
+    set_count(o, "outside", r->walks_outside);
+    set_count(o, "evaluations", r->walks_evaluations);
+    return o;
+}
+
+/* Bent coordinates: of the map that was used, and of the search for one. */
+static json_t *bend(const wvgd_results *r)
+{
+    json_t *o = json_object();
+    set_count(o, "arguments", r->bend_arguments);
+    set_count(o, "maps", r->bend_maps);
+    set_count(o, "evaluations", r->bend_evaluations);
+    json_object_set_new(o, "particles", json_string(r->bent ? "bent" : "straight"));
+    return o;
+}
+
+/* Chains that completed the fit. */
+static json_t *finish(const wvgd_results *r)
+{
+    json_t *o = json_object();
+    json_object_set_new(o, "result", json_string(r->finish));
+    set_count(o, "chains", r->finish_chains);
+    set_count(o, "trajectories", r->finish_trajectories);
+    set_count(o, "states", r->finish_states);
+    set_count(o, "rungs", r->finish_rungs);
+    set_count(o, "evaluations", r->finish_evaluations);
+    json_object_set_new(o, "acceptance", json_number(r->finish_acceptance));
+    json_object_set_new(o, "jumps", json_number(r->finish_jumps));
+    json_object_set_new(o, "mean_se", json_number(r->finish_mean_se));
+    json_object_set_new(o, "sd_se", json_number(r->finish_sd_se));
+    json_object_set_new(o, "rhat", json_number(r->finish_rhat));
+    json_object_set_new(o, "drift", json_number(r->finish_drift));
+    json_object_set_new(o, "autocorrelation", json_number(r->finish_tau));
+    json_object_set_new(o, "missing", json_number(r->finish_missing));
+    return o;
+}
+
 /* Mode m: its mass, its particles, and means and sds of what is shown, from the draws that belong to it. */
 static json_t *mode(const wvgd_results *r, const shown_draws *d, size_t m)
 {
@@ -377,7 +419,7 @@ static json_t *posterior(const shown_draws *d)
 
 json_t *run_json(const json_t *asked, const wvgd_results *r, const shown_draws *draws)
 {
-    static const char *const first[] = {"version", "id", "command", "model", "options"};
+    static const char *const first[] = {"version", "id", "command", "model", "data", "priors", "options"};
     json_t *o = json_object(), *shown = posterior(draws);
     if (!o || !shown) {
         json_decref(o);
@@ -391,12 +433,19 @@ json_t *run_json(const json_t *asked, const wvgd_results *r, const shown_draws *
     json_object_set_new(o, "stop", json_string(wvgd_stop_name(r->stop)));
     set_count(o, "iterations", r->iterations);
     set_count(o, "evaluations", r->evaluations);
+    set_count(o, "widened", r->widened);
     set_count(o, "bad_points", r->bad_points);
     set_count(o, "zero_points", r->zero_points);
     json_object_set_new(o, "seconds", seconds(r));
     json_object_set_new(o, "evidence", evidence(r));
     json_object_set_new(o, "distortion", estimate(r->distortion));
     json_object_set_new(o, "diagnostics", diagnostics(r));
+    if (r->solver == WVGD_STAGED) {
+        json_object_set_new(o, "certificate", certificate(r));
+        json_object_set_new(o, "finish", finish(r));
+    }
+    if (r->bend_maps)
+        json_object_set_new(o, "bend", bend(r));
     json_object_set_new(o, "verdict", verdict(r));
     json_object_set_new(o, "modes", modes(r, draws));
     json_object_set_new(o, "components", each(r, r->components ? r->components : r->N, component));

@@ -28,7 +28,7 @@ typedef struct {
 /* A number; null where JSON has none (NaN, infinities). */
 json_t *json_number(double value);
 
-/* The object of run.json, but for `version, id, command, model, options`, which come from *asked: they
+/* The object of run.json, but for `version, id, command, model, data, options`, which come from *asked: they
  * are put first. NULL without memory. */
 json_t *run_json(const json_t *asked, const wvgd_results *r, const shown_draws *draws);
 #endif

@@ -47,7 +47,7 @@ static int grow(char **text, size_t *room, const char *path, failure *f)
 }
 
 /* Files of other programs, by their first bytes. */
-static int refuse_kind(const char *path, const char *text, size_t size, failure *f)
+int refuse_file_kind(const char *path, const char *text, size_t size, failure *f)
 {
     static const struct {
         const char *begins, *kind, *remedy;
@@ -88,7 +88,7 @@ static int read_all(int fd, const char *path, char **text, size_t *size, failure
         if (got == 0)
             break;
         const char *nul = memchr(*text + *size, 0, (size_t)got);
-        if (!*size && refuse_kind(path, *text, (size_t)got, f))
+        if (!*size && refuse_file_kind(path, *text, (size_t)got, f))
             return f->code;
         if (nul)
             return fail(f, EX_DATAERR, "%s:%zu: found a NUL byte, expected UTF-8 text (not UTF-16, not a binary file)",
@@ -100,7 +100,7 @@ static int read_all(int fd, const char *path, char **text, size_t *size, failure
 }
 
 /* A file that cannot be opened. If it does not exist: which directory was meant? */
-static int refuse_path(const char *path, int error, failure *f)
+int refuse_path(const char *path, int error, failure *f)
 {
     char *here = error == ENOENT && *path && *path != '/' ? getcwd(NULL, 0) : NULL;
     if (!strcmp(path, "-"))
@@ -140,7 +140,9 @@ int read_text(const char *path, char **text, size_t *size, failure *f)
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 bool is_missing(const char *s)
 {
-    static const char *const marks[] = {"", "NA", "N/A", "#N/A", "NaN", "null", "nil", "none", "missing", "?", "."};
+    static const char *const marks[] = {"", "NA", "N/A", "#N/A", "NaN", "null", "?", "."};
+    if ((*s >= '0' && *s <= '9') || *s == '-') /* most fields */
+        return false;
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         if (strcasecmp(s, marks[i]) == 0)
             return true;
@@ -227,12 +229,38 @@ static const char *explain_number(const char *s)
     return "a number";
 }
 
+/* The number s[.. end) if its digits and its power of ten are so few that both are exact: one operation rounds once,
+ * as strtod does. */
+static bool convert_short(const char *s, const char *end, double *value)
+{
+    static const double power[] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                   1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+    enum { MOST = 15 }; /* digits: below 2^53 */
+    bool minus = *s == '-';
+    long long digits = 0;
+    int count = 0, after = 0;
+    for (s += minus || *s == '+'; s < end; s++)
+        if (*s >= '0' && *s <= '9' && count < MOST) {
+            digits = 10 * digits + (*s - '0');
+            count++;
+            after += after > 0;
+        } else if (*s == '.')
+            after = 1;
+        else
+            return false;
+    *value = (double)digits / power[after > 0 ? after - 1 : 0];
+    *value = minus ? -*value : *value;
+    return true;
+}
+
 const char *read_number(const char *s, double *value)
 {
     s = skip_blanks(s);
     const char *end = skip_number(s);
     if (!end || *skip_blanks(end))
         return explain_number(s);
+    if (convert_short(s, end, value))
+        return NULL;
     *value = convert_number(s, &end);
     return isfinite(*value) ? NULL : "a number between -1.8e308 and 1.8e308";
 }
@@ -339,6 +367,25 @@ const char *name_problem(const char *name)
             return "a name without control characters";
     }
     return NULL;
+}
+
+void add_level(char text[LEVELS_ROOM], const char *level)
+{
+    char shown[QUOTED];
+    static const char more[] = ", ...";
+    size_t at = strlen(text), head = sizeof more - 1;
+    bool full = at > head && !strcmp(text + at - head, more);
+    if (!at)
+        at = (size_t)snprintf(text, LEVELS_ROOM, "a level that the model was fitted with: %s", quote(level, shown));
+    else if (!full && at + strlen(quote(level, shown)) + 2 * sizeof more < LEVELS_ROOM)
+        snprintf(text + at, LEVELS_ROOM - at, ", %s", shown);
+    else if (!full)
+        snprintf(text + at, LEVELS_ROOM - at, "%s", more);
+}
+
+const char *remedy_of_text(const char *name)
+{
+    return is_utf8(name) ? "" : ": save the file as UTF-8";
 }
 
 typedef struct {

@@ -11,6 +11,10 @@
  * byte is refused. Returns 0 or an exit code. */
 int read_text(const char *path, char **text, size_t *size, failure *f);
 
+/* Says that a file cannot be opened, and refuses one that does not begin as text does. */
+int refuse_path(const char *path, int error, failure *f);
+int refuse_file_kind(const char *path, const char *text, size_t size, failure *f);
+
 /* Is a data file of so many bytes small enough to be read? 0 or an exit code. */
 int check_file_size(const char *path, unsigned long long size, failure *f);
 
@@ -33,7 +37,8 @@ const char *short_number(double value, char out[NUMBER_ROOM]);
  * model in a shared object may call it. Returns what uselocale takes to have it as before. */
 locale_t use_plain_numbers(void);
 
-/* The field is empty, or a usual mark of a missing value: NA, NaN, null, ? ... */
+/* The field is empty, or a usual mark of a missing value: NA, NaN, null, ? ... Words such as none may be
+ * categories. */
 bool is_missing(const char *s);
 
 /* The character that s begins with: its bytes, and whether it may be printed as it is. Not so: control characters
@@ -59,6 +64,13 @@ const char *quote(const char *s, char out[QUOTED]);
 /* A name of a column or parameter must not be empty, must be UTF-8 without control characters, and at most 255
  * bytes. Returns NULL or the rule it breaks. */
 const char *name_problem(const char *name);
+
+/* What helps where a text of a file is not in UTF-8; "" where it is. */
+const char *remedy_of_text(const char *name);
+
+/* "a level that the model was fitted with: u, v, ...", level by level as long as there is room; "" begins. */
+enum { LEVELS_ROOM = 240 };
+void add_level(char text[LEVELS_ROOM], const char *level);
 
 /* Index of a name that an earlier one equals, or n. Without memory: n + 1. */
 size_t find_repeated(size_t n, const char *const *names);

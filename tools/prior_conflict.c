@@ -1,0 +1,384 @@
+/* prior_conflict.c - compares the response with what draws from the prior expect of some rows: its mean, which no draw
+ * in a thousand may put so far out, and its sd, which no draw in a thousand may reach. For shares, draws near the
+ * observed one must not be rare either: a prior that makes all rows alike has shares of 0 and 1 only. That a prior
+ * allows much more than there is, is no conflict.
+ * A prior that all weights share may also hold the intercept where the data do not want it, if columns are far from 0:
+ * the intercept is fitted without its prior, and compared with it. */
+#include "prior_conflict.h"
+#include "predict.h"
+#include "predictive.h"
+#include <cblas.h>
+#include <lapacke.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+enum { DRAWS = 4000, ROWS = 100, FEW_ROWS = 10, RARE = DRAWS / 1000, SELDOM = DRAWS / 100, LARGEST = 5000 };
+enum { FIT_ROWS = 1000, FIT_WEIGHTS = 100, NEWTON_STEPS = 50 };
+static const double far_out = 3; /* prior sds: the density of the prior is a hundredth of its largest */
+static const double longest = 5; /* step of a log odds */
+static const double settled = 1e-6;
+
+/* Random numbers as functions of an index (splitmix64). */
+static double uniform_at(uint64_t i)
+{
+    uint64_t x = i * 0x9E3779B97F4A7C15u + 0x632BE59BD9B4E019u;
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+    return ((double)((x ^ (x >> 31)) >> 11) + 0.5) * 0x1p-53;
+}
+
+static double normal_at(uint64_t i)
+{
+    return sqrt(-2 * log(uniform_at(2 * i))) * cos(2 * M_PI * uniform_at(2 * i + 1));
+}
+
+static bool is_share(const prior_question *q)
+{
+    return !strcmp(q->family->name, "bernoulli") || !strcmp(q->family->name, "binomial");
+}
+
+static bool is_number(const prior_question *q)
+{
+    return !q->family->counts;
+}
+
+/* ---- some rows of all shares ------------------------------------------------------------------------------------- */
+typedef struct {
+    size_t rows, width;
+    double *x; /* [rows][width] columns as the model has them, then offset and response */
+} sample;
+
+static const double *row_of(const sample *s, size_t i)
+{
+    return s->x + i * s->width;
+}
+
+/* Row i of this share. */
+static void copy_row(const prior_question *q, size_t i, double *x)
+{
+    size_t C = q->columns;
+    for (size_t c = 0; c < C; c++) {
+        double raw = q->X[i * C + c];
+        x[c] = !q->centre ? raw : q->scale[c] > 0 ? (raw - q->centre[c]) / q->scale[c] : 0;
+    }
+    x[C] = q->offset ? q->offset[i] : 0;
+    x[C + 1] = q->y[i];
+}
+
+/* Rows 0, N / rows, 2 N / rows ... of the N of all shares, as many as there are; x to be freed. */
+static int take_sample(const prior_question *q, size_t rows, sample *s, failure *f)
+{
+    double mine = (double)q->rows, *counts, *own;
+    size_t shares, first = 0, n = 0, numbers;
+    *s = (sample){rows < q->all_rows ? rows : q->all_rows, q->columns + 2, NULL};
+    if (share_numbers(q->shares, 1, &mine, &counts, &shares, f))
+        return f->code;
+    for (unsigned k = 0; q->shares && k < q->shares->rank; k++)
+        first += (size_t)counts[k];
+    free(counts);
+    own = calloc(s->rows + 1, s->width * sizeof *own);
+    f->code = own ? 0 : fail(f, EX_SOFTWARE, "no memory for %zu rows", s->rows);
+    int code = share_failure(q->shares, f);
+    for (size_t k = 0; k < s->rows && !code; k++) {
+        size_t i = k * q->all_rows / s->rows;
+        if (i >= first && i < first + q->rows)
+            copy_row(q, i - first, own + n++ * s->width);
+    }
+    if (!code)
+        code = share_numbers(q->shares, n * s->width, own, &s->x, &numbers, f);
+    free(own);
+    return code;
+}
+
+/* The linear predictor of a row at z. */
+static double predict_row(const prior_question *q, const double *z, const double *x)
+{
+    size_t C = q->columns;
+    if (q->hidden)
+        return network_output(q->hidden, C, z, x);
+    double t = (q->intercept ? z[C] : 0) + x[C];
+    for (size_t c = 0; c < C; c++)
+        t += z[c] * x[c];
+    return t;
+}
+
+/* The variance of a response of that mean. */
+static double variance(const prior_question *q, const double *z, double mean)
+{
+    size_t D = q->model->dim;
+    const char *name = q->family->name;
+    if (!strcmp(name, "gaussian"))
+        return exp(2 * z[D - 1]);
+    if (!strcmp(name, "student")) {
+        double nu = exp(z[D - 1]);
+        return exp(2 * z[D - 2]) * (nu > 3 ? nu / (nu - 2) : 3);
+    }
+    return !strcmp(name, "negbinomial") ? mean + mean * mean * exp(-z[D - 1]) : mean;
+}
+
+/* Mean and sd of the response under one draw. */
+static void expect(const prior_question *q, const double *z, const sample *s, double *mean, double *sd)
+{
+    double sum = 0, square = 0, noise = 0, n = (double)s->rows;
+    for (size_t k = 0; k < s->rows; k++) {
+        double m = q->family->mean(predict_row(q, z, row_of(s, k))), step = m - sum;
+        sum += step / (double)(k + 1);
+        square += step * (m - sum);
+        noise += is_share(q) ? 0 : variance(q, z, m) / n;
+    }
+    *mean = sum;
+    *sd = sqrt(square / n + noise);
+}
+
+/* ---- what to do -------------------------------------------------------------------------------------------------- */
+typedef struct {
+    double mean, sd, se; /* of the response, or of the share */
+} observed;
+
+static int observe(const prior_question *q, observed *o, failure *f)
+{
+    double sums[2] = {0, 0}, square = 0, n = (double)q->all_rows; /* of trials, of responses */
+    for (size_t i = 0; i < q->rows; i++) {
+        sums[0] += q->trials ? q->trials[i] : 1;
+        sums[1] += q->y[i];
+    }
+    if (share_sums(q->shares, 2, sums, f))
+        return f->code;
+    double trials = sums[0], mean = sums[1] / trials;
+    for (size_t i = 0; i < q->rows && !is_share(q); i++)
+        square += (q->y[i] - mean) * (q->y[i] - mean);
+    if (share_sums(q->shares, 1, &square, f))
+        return f->code;
+    o->mean = mean;
+    o->sd = n > 1 ? sqrt(square / (n - 1)) : 0;
+    o->se = is_share(q) ? sqrt((mean * (1 - mean) + 0.25 / trials) / trials) : o->sd / sqrt(n);
+    return 0;
+}
+
+/* The linear predictor that has the mean. */
+static double link(const prior_question *q, double mean)
+{
+    double least = 1e-6;
+    return is_number(q) ? mean : is_share(q) ? log(fmax(mean, least) / fmax(1 - mean, least)) : log(fmax(mean, least));
+}
+
+static void advise(FILE *s, const prior_question *q, const observed *o, bool location, bool alike)
+{
+    double at = link(q, o->mean), far = fmax(fabs(at), is_number(q) ? o->sd : 1);
+    if (alike && q->standardize)
+        fputs("--standardize makes the columns comparable", s);
+    else if (q->prior_sd > 0 && q->linear)
+        fprintf(s, "leave out --prior-sd for priors scaled to the data, or try --prior-sd %.1g", far);
+    else if (q->prior_sd > 0)
+        fprintf(s, "try --prior-sd %.1g%s", fmax(far, 2 * q->prior_sd), is_share(q) ? "" : ", or rescale the response");
+    else if (location && q->intercept)
+        fprintf(s, "try --prior 'intercept=normal(%.3g, %.3g)'", at, is_number(q) ? 2.5 * o->sd : 2.5);
+    else if (location)
+        fputs("add an intercept to the formula, or widen the slopes, as in --prior 'slopes=normal(0, 10)'", s);
+    else if (is_number(q))
+        fprintf(s, "try --prior 'sigma=exponential(%.3g)'", 1 / o->sd);
+    else
+        fprintf(s, "try %s--prior 'slopes=normal(0, 10)'",
+                strcmp(q->family->name, "poisson") ? "" : "--likelihood negbinomial, or ");
+}
+
+static char *describe(const prior_question *q, const observed *o, double *x, bool location, bool alike)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *s = open_memstream(&text, &size);
+    if (!s)
+        return NULL;
+    sort_draws(DRAWS, x);
+    fprintf(s,
+            "prior-data conflict: %s of %.48s is %.3g, but 90 %% of the draws from the prior have it between %.3g and "
+            "%.3g, and %s: the prior decides the result; ",
+            location ? is_share(q) ? "the share" : "the mean" : "the sd", q->target, location ? o->mean : o->sd,
+            sorted_quantile(DRAWS, x, 0.05), sorted_quantile(DRAWS, x, 0.95),
+            alike ? "hardly any near that value" : "none in a thousand as extreme");
+    advise(s, q, o, location, alike);
+    if (!fclose(s))
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* ---- both of them ------------------------------------------------------------------------------------------------ */
+static char *judge(const prior_question *q, const observed *o, double *mean, double *sd)
+{
+    size_t below = 0, above = 0, near = 0, wide = 0;
+    for (size_t k = 0; k < DRAWS; k++) {
+        below += mean[k] <= o->mean + 3 * o->se;
+        above += mean[k] >= o->mean - 3 * o->se;
+        near += fabs(mean[k] - o->mean) <= 0.1 + 3 * o->se;
+        wide += sd[k] >= o->sd || !isfinite(sd[k]);
+    }
+    if (below < RARE || above < RARE)
+        return describe(q, o, mean, true, false);
+    if (is_share(q))
+        return near < SELDOM ? describe(q, o, mean, true, true) : NULL;
+    return wide < RARE ? describe(q, o, sd, false, false) : NULL;
+}
+
+/* ---- the intercept ----------------------------------------------------------------------------------------------- */
+typedef struct {
+    size_t n, D;
+    double *A;       /* [n][D] some rows, and 1 */
+    double *B;       /* [n][D] times square roots of the weights */
+    double *y, *r;   /* [n] responses; residuals, and steps of the linear predictor */
+    double *H, *v;   /* [D][D] Hessian; [D][2] gradient, and the last unit vector */
+    double *w;       /* [D] */
+    double variance; /* of the noise */
+} fitted;
+
+static bool begin_fit(const sample *s, double variance, fitted *k)
+{
+    size_t n = s->rows, C = s->width - 2, D = C + 1;
+    *k = (fitted){.n = n, .D = D, .variance = variance};
+    k->A = calloc(2 * n * (D + 1) + D * (D + 3), sizeof *k->A);
+    if (!k->A)
+        return false;
+    k->B = k->A + n * D;
+    k->y = k->B + n * D;
+    k->r = k->y + n;
+    k->H = k->r + n;
+    k->v = k->H + D * D;
+    k->w = k->v + 2 * D;
+    for (size_t j = 0; j < n; j++) {
+        memcpy(k->A + j * D, row_of(s, j), C * sizeof *k->A);
+        k->A[j * D + C] = 1;
+        k->y[j] = row_of(s, j)[C + 1];
+    }
+    return true;
+}
+
+/* Hessian and gradient of minus the log posterior, without the prior of the intercept. */
+static void differentiate(const prior_question *q, fitted *k)
+{
+    size_t n = k->n, D = k->D;
+    double square = 0, precision = 1 / (q->prior_sd * q->prior_sd);
+    cblas_dgemv(CblasRowMajor, CblasNoTrans, (int)n, (int)D, 1.0, k->A, (int)D, k->w, 1, 0.0, k->r, 1);
+    for (size_t j = 0; j < n; j++) {
+        double p = q->family->mean(k->r[j]), weight = is_share(q) ? p * (1 - p) : 1 / k->variance;
+        double residual = k->y[j] - p;
+        square += residual * residual;
+        k->r[j] = is_share(q) ? residual : residual / k->variance;
+        for (size_t d = 0; d < D; d++)
+            k->B[j * D + d] = sqrt(weight) * k->A[j * D + d];
+    }
+    cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)D, (int)n, 1.0, k->B, (int)D, 0.0, k->H, (int)D);
+    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, k->A, (int)D, k->r, 1, 0.0, k->v, 2);
+    for (size_t d = 0; d + 1 < D; d++) {
+        k->H[d * D + d] += precision;
+        k->v[2 * d] -= precision * k->w[d];
+    }
+    for (size_t d = 0; d < D; d++)
+        k->v[2 * d + 1] = d + 1 == D;
+    k->variance = is_share(q) ? 1 : fmax(square / (double)n, 1e-12 * k->variance);
+}
+
+/* One step; *moved: how far the linear predictor goes at most. */
+static bool step(const prior_question *q, fitted *k, double *moved)
+{
+    size_t n = k->n, D = k->D;
+    differentiate(q, k);
+    if (LAPACKE_dposv(LAPACK_ROW_MAJOR, 'L', (lapack_int)D, 2, k->H, (lapack_int)D, k->v, 2))
+        return false;
+    cblas_dgemv(CblasRowMajor, CblasNoTrans, (int)n, (int)D, 1.0, k->A, (int)D, k->v, 2, 0.0, k->r, 1);
+    *moved = fabs(k->r[cblas_idamax((int)n, k->r, 1)]);
+    double part = is_share(q) && *moved > longest ? longest / *moved : 1;
+    cblas_daxpy((int)D, part, k->v, 2, k->w, 1);
+    return isfinite(*moved);
+}
+
+/* What the data alone would have the intercept be, given the prior of the other weights, by Newton's method. */
+static bool free_intercept(const prior_question *q, const observed *o, const sample *s, double *intercept, double *se)
+{
+    fitted k;
+    double moved = INFINITY;
+    if (!begin_fit(s, is_share(q) ? 1 : o->sd * o->sd, &k))
+        return false;
+    for (int i = 0; i < NEWTON_STEPS && moved > settled * (is_share(q) ? 1 : o->sd); i++)
+        if (!step(q, &k, &moved))
+            moved = -1;
+    *intercept = k.w[k.D - 1];
+    *se = sqrt(k.v[2 * k.D - 1]);
+    free(k.A);
+    return moved >= 0 && moved < longest;
+}
+
+/* Is there one whose prior is that of the other weights? */
+static bool shares_prior(const prior_question *q)
+{
+    return q->prior_sd > 0 && q->intercept && !q->hidden && !q->offset && !q->trials && q->columns &&
+           q->columns < FIT_WEIGHTS;
+}
+
+static char *judge_intercept(const prior_question *q, const observed *o, const sample *s)
+{
+    char *text = NULL;
+    size_t size;
+    double at, se;
+    if (!shares_prior(q) || !free_intercept(q, o, s, &at, &se) || fabs(at) - 2 * se < far_out * q->prior_sd)
+        return NULL;
+    FILE *to = open_memstream(&text, &size);
+    if (!to)
+        return NULL;
+    fprintf(to,
+            "prior-data conflict: the intercept is the value where every column is 0, which the data put near %.3g +- "
+            "%.2g, but its prior is normal(0, %g), which distorts the other weights, too; ",
+            at, se, q->prior_sd);
+    if (q->standardize && !q->linear)
+        fputs("--standardize measures columns from their means", to);
+    else if (q->linear)
+        fputs("leave out --prior-sd for priors scaled to the data", to);
+    else
+        fprintf(to, "try --prior-sd %.1g", fmax(fabs(at) / 2, 2 * q->prior_sd));
+    if (!fclose(to))
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+static char *compare(const prior_question *q, const observed *o, const sample *some, const sample *more)
+{
+    size_t D = q->model->dim;
+    char *text = NULL;
+    double *z = calloc(2 * D + 1, sizeof *z), *mean = calloc(2 * DRAWS, sizeof *mean);
+    for (size_t k = 0; z && mean && k < DRAWS; k++) {
+        for (size_t d = 0; d < D; d++)
+            z[D + d] = normal_at(k * D + d);
+        q->model->start(q->model->start_self, z + D, z);
+        expect(q, z, some, &mean[k], &mean[DRAWS + k]);
+    }
+    if (z && mean)
+        text = judge(q, o, mean, mean + DRAWS);
+    free(z);
+    free(mean);
+    return text ? text : judge_intercept(q, o, more);
+}
+
+int prior_conflict(const prior_question *q, char **line, failure *f)
+{
+    size_t D = q->model->dim;
+    observed o = {0, 0, 0};
+    sample some = {0}, more = {0};
+    *line = NULL;
+    if (!q->all_rows || D > LARGEST || !q->model->start)
+        return 0;
+    int code = take_sample(q, D > 300 ? FEW_ROWS : ROWS, &some, f);
+    if (!code && shares_prior(q))
+        code = take_sample(q, FIT_ROWS, &more, f);
+    if (!code)
+        code = observe(q, &o, f);
+    if (!code)
+        *line = compare(q, &o, &some, &more);
+    free(some.x);
+    free(more.x);
+    return code;
+}
