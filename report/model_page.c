@@ -2,10 +2,11 @@
  *     gp        the mean and sd of the process at the times of a grid, given the data, for the
  *               hyperparameters of each particle:
  *               k' K^-1 y  and  A - k' K^-1 k,   K = k + B I,   k(d) = A exp(-d^2 / (2 s^2)) cos(2 pi f d)
- *     logistic  the posterior probability of each row, mean of sigmoid(x . w) over draws, and the outcome
- *     mixture   in one dimension, the density itself */
+ *     mixture   in one dimension, the density itself
+ * Regressions have a page of their own kind (regression_page.c). */
 #include "model_data.h"
 #include "pack.h"
+#include "regression_page.h"
 #include "report.h"
 #include "run_json.h"
 #include <lapacke.h>
@@ -13,17 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    FINE_GRID = 1200,
-    COARSE_GRID = 240,
-    FINE_SERIES = 400,
-    LARGEST_SERIES = 1500,
-    LARGEST_FITS = 24,
-    AVERAGED_DRAWS = 400,
-    SHOWN_ROWS = 20000
-};
+enum { FINE_GRID = 1200, COARSE_GRID = 240, FINE_SERIES = 400, LARGEST_SERIES = 1500, LARGEST_FITS = 24 };
 
-static json_t *missing(const char *why)
+json_t *page_without(const char *why)
 {
     json_t *o = json_object(), *text = json_text(why);
     json_object_set_new(o, "missing", text ? text : json_string("the data file cannot be read"));
@@ -33,11 +26,6 @@ static json_t *missing(const char *why)
 static const char *option(const run_view *v, const char *name)
 {
     return json_string_value(json_object_get(json_object_get(v->run, "options"), name));
-}
-
-static bool flag(const run_view *v, const char *name)
-{
-    return json_is_true(json_object_get(json_object_get(v->run, "options"), name));
 }
 
 /* ---- gp ---------------------------------------------------------------------------------------------------------- */
@@ -128,9 +116,9 @@ static json_t *describe_gp(const run_view *v)
     failure why;
     series_data data;
     if (v->D != 4)
-        return missing("this run does not have the four parameters of a gp");
+        return page_without("this run does not have the four parameters of a gp");
     if (read_series(v->data, option(v, "ignore"), &data, &why))
-        return missing(why.text);
+        return page_without(why.text);
     json_t *o = NULL;
     /* fine: processes of high frequency are drawn as they are */
     size_t grid = data.n <= FINE_SERIES ? FINE_GRID : COARSE_GRID;
@@ -150,68 +138,7 @@ static json_t *describe_gp(const run_view *v)
     }
     free(work);
     free_series(&data);
-    return o ? o : missing("the series is too long to plot its fits: the limit is 1500 points");
-}
-
-/* ---- logistic ---------------------------------------------------------------------------------------------------- */
-/* As the model does: centred, divided by the sample sd; constant columns become 0. */
-static void standardize(size_t rows, size_t columns, double *X)
-{
-    for (size_t c = 0; c < columns; c++) {
-        double mean = 0, square = 0;
-        bool constant = true;
-        for (size_t i = 0; i < rows; i++) {
-            mean += X[i * columns + c] / (double)rows;
-            constant = constant && X[i * columns + c] == X[c];
-        }
-        for (size_t i = 0; i < rows; i++)
-            square += pow(X[i * columns + c] - mean, 2);
-        double sd = sqrt(square / ((double)rows - 1));
-        for (size_t i = 0; i < rows; i++)
-            X[i * columns + c] = constant ? 0 : (X[i * columns + c] - mean) / sd;
-    }
-}
-
-static void find_probabilities(const run_view *v, const regression_data *data, double *p)
-{
-    size_t step = 1 + (v->n - 1) / AVERAGED_DRAWS, used = 0;
-    for (size_t k = 0; k < v->n; k += step, used++)
-        for (size_t i = 0; i < data->rows; i++) {
-            const double *w = v->draw + k * v->P, *x = data->X + i * data->columns;
-            double t = v->P > data->columns ? w[data->columns] : 0;
-            for (size_t c = 0; c < data->columns; c++)
-                t += w[c] * x[c];
-            p[i] += 1 / (1 + exp(-t));
-        }
-    for (size_t i = 0; i < data->rows; i++)
-        p[i] /= (double)used;
-}
-
-static json_t *describe_logistic(const run_view *v)
-{
-    failure why;
-    regression_data data;
-    json_t *o;
-    if (read_regression(v->data, option(v, "target"), option(v, "ignore"), TARGET_LABELS, &data, &why))
-        return missing(why.text);
-    bool intercept = !flag(v, "no-intercept");
-    double *p = calloc(data.rows + 1, sizeof *p);
-    if (v->P != data.columns + intercept)
-        o = missing("the columns of the data file differ from those of the run");
-    else if (!v->n || !p)
-        o = missing("there are no draws to predict with");
-    else {
-        if (flag(v, "standardize"))
-            standardize(data.rows, data.columns, data.X);
-        find_probabilities(v, &data, p);
-        size_t shown = data.rows < SHOWN_ROWS ? data.rows : SHOWN_ROWS;
-        o = json_pack("{s:s, s:b, s:b, s:I, s:o, s:o}", "kind", "logistic", "standardized", flag(v, "standardize"),
-                      "intercept", intercept, "rows", (json_int_t)data.rows, "p", pack_floats(shown, p), "y",
-                      pack_floats(shown, data.y));
-    }
-    free(p);
-    free_regression(&data);
-    return o;
+    return o ? o : page_without("the series is too long to plot its fits: the limit is 1500 points");
 }
 
 /* ---- mixture ----------------------------------------------------------------------------------------------------- */
@@ -222,7 +149,7 @@ static json_t *describe_mixture(const run_view *v)
     if (v->D != 1)
         return NULL;
     if (read_mixture(v->data, &data, &why))
-        return missing(why.text);
+        return page_without(why.text);
     json_t *o = json_pack("{s:s, s:[], s:[], s:[]}", "kind", "mixture", "weight", "mean", "sd");
     for (size_t k = 0; k < data.K && data.D == 1; k++) {
         json_array_append_new(json_object_get(o, "weight"), json_number(data.weight[k]));
@@ -238,13 +165,18 @@ json_t *describe_model_page(const run_view *v)
     static const struct {
         const char *kind;
         json_t *(*describe)(const run_view *v);
-    } pages[] = {{"gp", describe_gp}, {"logistic", describe_logistic}, {"mixture", describe_mixture}};
+    } pages[] = {{"gp", describe_gp},
+                 {"logistic", describe_regression_page},
+                 {"linear", describe_regression_page},
+                 {"glm", describe_regression_page},
+                 {"bnn", describe_regression_page},
+                 {"mixture", describe_mixture}};
     const char *kind = json_string_value(json_object_get(json_object_get(v->run, "model"), "kind"));
     for (size_t i = 0; kind && i < sizeof pages / sizeof *pages; i++)
         if (!strcmp(kind, pages[i].kind)) {
             json_t *o = v->data || (!strcmp(kind, "mixture") && v->D != 1)
                             ? pages[i].describe(v)
-                            : missing(v->no_data ? v->no_data : "the data file is unknown");
+                            : page_without(v->no_data ? v->no_data : "the data file is unknown");
             if (o && !json_object_get(o, "kind"))
                 json_object_set_new(o, "kind", json_string(kind));
             return o;

@@ -243,6 +243,36 @@ static bool find_covariance(const weighted_values *x, size_t D, const double *me
     return total > 0;
 }
 
+/* Weighted draws as they lie about the mean of their mode, in the memory `moved`; without several modes, about `mean`,
+ * which is added. */
+static weighted_values gather_modes(const run_view *v, const weighted_values *x, const double *mean, double *moved)
+{
+    wvgd_results r = {0};
+    size_t D = v->D;
+    weighted_values out = *x;
+    if (v->fit)
+        wvgd_get_results(v->fit, &r);
+    size_t *mode = r.modes > 1 ? calloc(x->n, sizeof *mode) : NULL;
+    double *middle = r.modes > 1 ? calloc(r.modes, D * sizeof *middle) : NULL,
+           *mass = r.modes > 1 ? calloc(r.modes, sizeof *mass) : NULL;
+    if (mode && middle && mass && moved && wvgd_mode(v->fit, x->n, x->x, mode, NULL) == WVGD_OK) {
+        for (size_t k = 0; k < x->n; k++) {
+            double w = x->weight ? x->weight[k] : 1;
+            mass[mode[k]] += w;
+            for (size_t i = 0; i < D; i++)
+                middle[mode[k] * D + i] += w * x->x[k * D + i];
+        }
+        for (size_t k = 0; k < x->n; k++)
+            for (size_t i = 0; i < D; i++)
+                moved[k * D + i] = x->x[k * D + i] - middle[mode[k] * D + i] / mass[mode[k]] + mean[i];
+        out.x = moved;
+    }
+    free(mode);
+    free(middle);
+    free(mass);
+    return out;
+}
+
 /* C to its inverse, both halves filled. */
 static bool invert(size_t D, double *C)
 {
@@ -332,17 +362,20 @@ static bool recover_metric(const run_view *v, const weighted_values *x, const do
     return P[0] > 0 && P[0] * P[3] > P[1] * P[1];
 }
 
-/* The metric of the mahalanobis cost is the inverse covariance of the posterior; of the others the identity. */
+/* The metric of the mahalanobis cost is the inverse covariance of the posterior, within its modes where there are
+ * several; of the others the identity. */
 static void add_metric(json_t *o, const run_view *v, const char *cost)
 {
     size_t D = v->D;
     const json_t *particles = json_object_get(v->run, "particles");
     weighted_values x = coordinate_values(v);
     bool scaled = !strcmp(cost, "mahalanobis");
-    double *C = D <= METRIC_DIM && x.n ? calloc(D * D + D, sizeof *C) : NULL, *z = numbers(v->N * D);
+    double *C = D <= METRIC_DIM && x.n ? calloc(D * D + D, sizeof *C) : NULL, *z = numbers(v->N * D),
+           *moved = C ? numbers(x.n * D) : NULL;
     if (C)
         find_mean(v, C + D * D);
-    if (C && z && find_covariance(&x, D, C + D * D, C)) {
+    weighted_values within = C && scaled ? gather_modes(v, &x, C + D * D, moved) : x;
+    if (C && z && find_covariance(&within, D, C + D * D, C)) {
         json_object_set_new(o, "mean", pack_floats(D, C + D * D));
         bool made = scaled ? invert(D, C) : true;
         for (size_t i = 0; !scaled && i < D * D; i++)
@@ -365,6 +398,7 @@ static void add_metric(json_t *o, const run_view *v, const char *cost)
     }
     free(C);
     free(z);
+    free(moved);
 }
 
 /* Inverse covariance of every cell and half the log determinant: what the cost `own` measures with. */
@@ -510,9 +544,10 @@ static json_t *describe_history(const run_view *v)
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 static json_t *describe_run(const run_view *v)
 {
-    static const char *const keys[] = {"version",     "command",    "model",       "options",  "stop",     "iterations",
-                                       "evaluations", "bad_points", "zero_points", "seconds",  "evidence", "distortion",
-                                       "diagnostics", "verdict",    "modes",       "posterior"};
+    static const char *const keys[] = {"version",     "command", "model",      "data",        "priors",
+                                       "options",     "stop",    "iterations", "evaluations", "bad_points",
+                                       "zero_points", "seconds", "evidence",   "distortion",  "diagnostics",
+                                       "verdict",     "modes",   "posterior"};
     json_t *o = json_object();
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
         if (json_object_get(v->run, keys[k]))

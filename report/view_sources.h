@@ -9,7 +9,7 @@ typedef struct {
     wvgd_session *session; /* the run, loaded; NULL: it cannot be */
     double *ensemble, *weight;
     size_t *ensemble_cell, *closing_cell;
-    char no_data[1200];
+    char no_data[2048]; /* as long as a message can be */
 } view_sources;
 
 /* Reads all files of the run in dir, all of the same run, and what fit and data add. *v and *s are all zero before, and

@@ -35,7 +35,8 @@ const estimate = (x) => ({ value: number(x?.value), se: number(x?.se) });
 export const run = raw.run,
     notes = list(raw.notes),
     page = raw.page,
-    dir = raw.dir;
+    dir = raw.dir,
+    comparison = Array.isArray(raw.comparison) ? raw.comparison : null; // runs on one page, the best first; the rest of the data is then empty
 export const transformed = raw.transformed === true;
 export const coordinates = list(run.model?.names).map(String);
 export const N = list(raw.particles?.beta).length,

@@ -1,7 +1,8 @@
 // main.js - the page: its head, sections, theme and what happens when it is resized or printed.
-import { dir, D, N, notes, quantities, run, transformed } from "./data.js";
+import { comparison, dir, D, N, notes, quantities, run, transformed } from "./data.js";
 import { h, plural, redrawAll } from "./dom.js";
 import { watchHighlight } from "./look.js";
+import { drawComparison } from "./compare.js";
 import { drawModel } from "./model.js";
 import { drawParticles } from "./particles.js";
 import { drawPosterior } from "./posterior.js";
@@ -38,8 +39,14 @@ function describeData() {
     return [
         target === undefined || rows === undefined
             ? null
-            : `Target ${target}${classes}; ${plural(rows, "row")}, ${plural(features, "feature")}, ${standardized ? "" : "not "}standardized`,
-        prior === undefined ? null : `Prior: ${prior}`,
+            : `Target ${target}${classes}; ${plural(rows, "row")}${run.data?.dropped ? ` (${run.data.dropped} dropped: values are missing)` : ""}, ${plural(features, "feature")}, ${standardized ? "" : "not "}standardized`,
+        run.priors
+            ? `Priors: ${Object.entries(run.priors)
+                  .map(([name, text]) => `${name} ~ ${text}`)
+                  .join("; ")}`
+            : prior === undefined
+              ? null
+              : `Prior: ${prior}`,
     ].filter((text) => text !== null);
 }
 
@@ -99,14 +106,21 @@ function guarded(id, draw) {
     }
 }
 
-drawHead();
-guarded("verdict", drawVerdict);
-guarded("posterior", drawPosterior);
-guarded("particles", drawParticles);
-guarded("training", drawTraining);
-guarded("model", drawModel);
-guarded("about", drawAbout);
-drawContents(["verdict", "posterior", "particles", "training", "model", "about"].filter((id) => !section(id).hidden));
+function drawRun() {
+    drawHead();
+    guarded("verdict", drawVerdict);
+    guarded("posterior", drawPosterior);
+    guarded("particles", drawParticles);
+    guarded("training", drawTraining);
+    guarded("model", drawModel);
+    guarded("about", drawAbout);
+}
+
+if (comparison) {
+    drawComparison(section);
+    section("head").append(themeButton());
+} else drawRun();
+drawContents(["verdict", "posterior", "particles", "training", "model", "about"].filter((id) => section(id) && !section(id).hidden));
 watchHighlight();
 redrawAll();
 

@@ -1,11 +1,12 @@
 // model.js - what only some models have to show.
 import * as Plot from "@observablehq/plot";
-import { cells, density, page, particles, quantities, run, unpack, transformed } from "./data.js";
-import { count, empty, figure, fixed, h, title } from "./dom.js";
+import { cells, density, page, particles, quantities, unpack } from "./data.js";
+import { empty, figure, fixed, h, title } from "./dom.js";
 import { colour, ensembleColour, posteriorColour, symbol, tagged } from "./look.js";
 import { plot } from "./marks.js";
+import { drawRegression } from "./regression.js";
 
-const titles = { gp: "The fit of each particle", logistic: "Weights and calibration", mixture: "Target and ensemble" };
+const mixtureTitle = "Target and ensemble";
 
 // ---- gp -----------------------------------------------------------------------------------------------------------------------------------------
 function gp() {
@@ -106,158 +107,6 @@ function gp() {
     ];
 }
 
-// ---- logistic -----------------------------------------------------------------------------------------------------------------------------------
-const WEIGHTS = 30;
-
-function weights() {
-    const order = quantities.filter((q) => Number.isFinite(q.mean)).sort((p, q) => Math.abs(q.mean) / (q.sd || 1) - Math.abs(p.mean) / (p.sd || 1)),
-        shown = order.slice(0, WEIGHTS);
-    const dots = transformed
-        ? []
-        : shown.flatMap((q) => particles.map((p) => ({ name: q.name, x: p.z[q.coordinate], j: p.j }))).filter((d) => Number.isFinite(d.x));
-    return figure(
-        `Weights${page.standardized ? " of standardized features" : ""}: posterior mean (dot) and 5 to 95 % interval (line), sorted by how clear their sign is${order.length > WEIGHTS ? ` (${WEIGHTS} of ${count(order.length)})` : ""}; small marks: the particles. ${page.standardized ? "" : "Features have different units, so weights cannot be compared in size."}`,
-        (width) =>
-            plot({
-                width,
-                height: 60 + 19 * shown.length,
-                marginLeft: Math.min(220, 30 + 6.4 * Math.max(...shown.map((q) => q.name.length), 4)),
-                marginTop: 8,
-                marginBottom: 44,
-                ariaLabel: "Weights",
-                x: { label: `log odds for one ${page.standardized ? "sd" : "unit"} of the feature`, labelAnchor: "center", grid: true },
-                y: {
-                    label: null,
-                    domain: shown.map((q) => q.name),
-                    tickFormat: (name) => (name.length > 30 ? name.slice(0, 29) + "\u2026" : name),
-                    tickSize: 0,
-                },
-                marks: [
-                    Plot.ruleX([0], { strokeOpacity: 0.6 }),
-                    Plot.ruleY(shown, { y: "name", x1: "q5", x2: "q95", strokeWidth: 2.5, stroke: posteriorColour }),
-                    Plot.dot(dots, {
-                        y: "name",
-                        x: "x",
-                        r: 2.6,
-                        fill: (d) => colour(d.j),
-                        symbol: (d) => symbol(d.j),
-                        dy: 5.5,
-                        render: tagged(dots, (d) => d.j),
-                    }),
-                    Plot.dot(shown, {
-                        y: "name",
-                        x: "mean",
-                        r: 4,
-                        fill: posteriorColour,
-                        stroke: "var(--paper)",
-                        title: (q) => `${q.name}: ${fixed(q.mean, 3)} (sd ${fixed(q.sd, 3)})`,
-                    }),
-                ],
-            }),
-    );
-}
-
-// Rows in ten groups by probability: how often y = 1, with Wilson's 95 % interval.
-function bins(p, y) {
-    const groups = Array.from({ length: 10 }, () => ({ n: 0, mean: 0, seen: 0 }));
-    p.forEach((value, i) => {
-        if (!Number.isFinite(value)) return;
-        const g = groups[Math.min(9, Math.floor(10 * value))];
-        g.n++;
-        g.mean += value;
-        g.seen += y[i];
-    });
-    return groups
-        .filter((g) => g.n)
-        .map(({ n, mean, seen }) => {
-            const share = seen / n,
-                z2 = 1.96 ** 2,
-                middle = (share + z2 / (2 * n)) / (1 + z2 / n),
-                half = (1.96 / (1 + z2 / n)) * Math.sqrt((share * (1 - share)) / n + z2 / (4 * n * n));
-            return { n, mean: mean / n, seen: share, lo: Math.max(0, middle - half), hi: Math.min(1, middle + half) };
-        });
-}
-
-const cut = (name) => (name.length > 12 ? name.slice(0, 11) + "\u2026" : name);
-
-// What the response is where y is 0 or 1: its label, or the name of the target with the number.
-function outcome(y) {
-    const { target, labels } = run.model ?? {};
-    return `${cut(target ?? "y")} = ${cut(labels?.[y] ?? String(y))}`;
-}
-
-function calibration() {
-    const p = unpack(page.p),
-        y = unpack(page.y),
-        groups = bins(p, y),
-        n = p.length;
-    let brier = 0,
-        logScore = 0;
-    for (let i = 0; i < n; i++) {
-        brier += (p[i] - y[i]) ** 2 / n;
-        logScore -= Math.log(Math.max(y[i] ? p[i] : 1 - p[i], 1e-12)) / n;
-    }
-    const histogram = Array.from(p, (value, i) => ({ p: value, y: outcome(y[i] ? 1 : 0) }));
-    return [
-        figure(
-            "Calibration on the fitted data: ten groups of rows by predicted probability; areas show their sizes, bars 95 % intervals of the observed frequency. On the diagonal, predictions are right on average.",
-            (width) => {
-                const size = Math.min(width, 430);
-                return plot({
-                    width: size,
-                    height: size * 0.92,
-                    marginLeft: 52,
-                    marginBottom: 44,
-                    ariaLabel: "Calibration",
-                    grid: true,
-                    r: { range: [2.5, 12] },
-                    x: { label: `predicted probability of ${outcome(1)}`, domain: [0, 1], labelAnchor: "center", ticks: 6 },
-                    y: { label: "observed frequency", domain: [0, 1], labelAnchor: "center", ticks: 6 },
-                    marks: [
-                        Plot.line(
-                            [
-                                [0, 0],
-                                [1, 1],
-                            ],
-                            { strokeDasharray: "5,3", strokeOpacity: 0.6 },
-                        ),
-                        Plot.ruleX(groups, { x: "mean", y1: "lo", y2: "hi", stroke: posteriorColour, strokeWidth: 1.8 }),
-                        Plot.dot(groups, {
-                            x: "mean",
-                            y: "seen",
-                            r: "n",
-                            fill: posteriorColour,
-                            stroke: "var(--paper)",
-                            title: (g) => `${g.n} rows: predicted ${fixed(g.mean, 3)}, observed ${fixed(g.seen, 3)}`,
-                        }),
-                    ],
-                });
-            },
-            { class: "medium" },
-        ),
-        figure(
-            `Predicted probabilities of ${count(n)}${page.rows > n ? ` of ${count(page.rows)}` : ""} rows. Brier score ${fixed(brier, 4)}, mean log loss ${fixed(logScore, 4)} nats.`,
-            (width) =>
-                plot({
-                    width,
-                    height: 300,
-                    marginLeft: 52,
-                    marginRight: 24 + 6.4 * Math.max(outcome(0).length, outcome(1).length),
-                    marginBottom: 44,
-                    ariaLabel: "Predicted probabilities",
-                    x: { label: `predicted probability of ${outcome(1)}`, domain: [0, 1], labelAnchor: "center" },
-                    y: { label: "rows", grid: true, labelAnchor: "center" },
-                    fy: { label: null },
-                    color: { domain: [outcome(0), outcome(1)], range: [ensembleColour, posteriorColour] },
-                    marks: [Plot.rectY(histogram, Plot.binX({ y: "count" }, { x: "p", fy: "y", fill: "y", thresholds: 20 })), Plot.ruleY([0])],
-                }),
-            { class: "medium" },
-        ),
-    ];
-}
-
-const logistic = () => [weights(), h("div", { class: "panels two" }, calibration())];
-
 // ---- mixture in one dimension -------------------------------------------------------------------------------------------------------------------
 const normal = (x, m, s) => Math.exp(-(((x - m) / s) ** 2) / 2) / (s * Math.sqrt(2 * Math.PI));
 
@@ -311,7 +160,7 @@ function mixture() {
                     height: 360,
                     marginLeft: 52,
                     marginBottom: 44,
-                    ariaLabel: titles.mixture,
+                    ariaLabel: mixtureTitle,
                     x: { label: quantities[0]?.name, domain: [lo, hi], labelAnchor: "center" },
                     y: { label: "density", domain: [0, top], grid: true, labelAnchor: "center" },
                     marks: [
@@ -357,11 +206,21 @@ function mixture() {
     ];
 }
 
+const regression = ["Predictions and data", drawRegression];
+const kinds = {
+    gp: ["The fit of each particle", gp],
+    logistic: regression,
+    linear: regression,
+    glm: regression,
+    bnn: regression,
+    mixture: [mixtureTitle, mixture],
+};
+
 export function drawModel(section) {
-    const draw = { gp, logistic, mixture }[page?.kind];
-    if (!draw) return false;
+    if (!kinds[page?.kind]) return false;
+    const [title, draw] = kinds[page.kind];
     section.hidden = false;
-    section.querySelector("h2").textContent = titles[page.kind];
+    section.querySelector("h2").textContent = title;
     section.append(...(page.missing ? [empty(`This part needs the data of the run: ${page.missing}.`)] : draw()));
     return true;
 }

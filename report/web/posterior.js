@@ -138,7 +138,7 @@ function table(onFilter) {
         quantities.some((q) => q.heavy)
             ? h("p", { class: "quiet" }, "* heavy tails: the SD, and perhaps the mean, is unreliable or does not exist; use the quantiles.")
             : null,
-        h("p", { class: "quiet" }, "MCSE: standard error of the mean. It can be far below SD/\u221aESS, since gradients serve as control variates. ESS: effective number of final draws for the mean of this parameter."),
+        h("p", { class: "quiet" }, "MCSE: standard error of the mean. It can be far below SD/\u221aESS, since control variates reduce it. ESS: effective number of final draws for the mean of this parameter."),
     ].filter(Boolean);
 }
 

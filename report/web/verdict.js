@@ -4,6 +4,7 @@ import { count, fixed, format, h, plural, seconds, withError } from "./dom.js";
 
 const stops = {
     converged: "The run converged",
+    finished: "The run converged: Hamiltonian chains completed it",
     max_iter: "The run reached its limit of iterations before it converged",
     max_evaluations: "The run reached its limit of evaluations before it converged",
     time_up: "The run reached its time limit before it converged",
@@ -37,6 +38,17 @@ function gapText(gap) {
 const tile = (name, value, text) =>
     h("div", { class: "tile" }, h("dt", {}, name), h("dd", {}, h("strong", {}, value), text ? h("span", {}, text) : null));
 
+// Chains that completed the fit, if there were any.
+function chains(f) {
+    if (!f || !(f.trajectories > 0)) return null;
+    return tile(
+        "Chains",
+        `${count(f.chains)} \u00d7 ${count(f.trajectories)}`,
+        `${f.result}; between-chain errors ${format(f.mean_se ?? NaN, 2)} sds of means, ${format(f.sd_se ?? NaN, 2)} of log sds; split R\u0302 ${fixed(f.rhat ?? NaN, 3)}; ` +
+            `acceptance ${fixed(f.acceptance ?? NaN, 2)}; autocorrelation ${fixed(f.autocorrelation ?? NaN, 1)} trajectories; ${count(f.states)} states among the draws`,
+    );
+}
+
 function tiles() {
     const { run, evidence, pelbo, gap, diagnostics: d, distortion } = data,
         s = run.seconds ?? {},
@@ -45,7 +57,7 @@ function tiles() {
     return h(
         "dl",
         { class: "tiles" },
-        tile("Log evidence", withError(evidence), "importance sampling \u00b1 standard error, nats"),
+        tile("Log evidence", withError(evidence), `${run.finish?.rungs ? "ladder of chains" : run.finish?.states ? "bridge between draws and chains" : "importance sampling"} \u00b1 standard error, nats`),
         tile("PELBO", withError(pelbo), gapText(gap)),
         tile(
             "Pareto k\u0302",
@@ -68,6 +80,7 @@ function tiles() {
                 ? `from ${plural(modes.starts, "start")}; ${count(modes.hit_once)} found only once; ${format(modes.expected_unseen ?? NaN, 2)} missed by estimate`
                 : "not searched for",
         ),
+        chains(run.finish),
         tile("Distortion", withError(distortion), "mean cost between a posterior point and its particle"),
     );
 }
@@ -90,7 +103,7 @@ export function drawVerdict(section) {
                     { class: "headline" },
                     good
                         ? `${stop}. No problems detected${data.quantities.some((q) => q.heavy) ? ", except for what is marked *" : ""}.`
-                        : run.stop === "converged"
+                        : run.stop === "converged" || run.stop === "finished"
                           ? `${stop}, but the result is unreliable.`
                           : `${stop}. The result is unreliable.`,
                 ),

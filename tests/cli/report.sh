@@ -50,6 +50,18 @@ awk 'BEGIN { print "a,b,y"; for (i = 0; i < 60; i++) { a = sin(1.7 * i); b = cos
 expect 0 anything "$wvgd" fit logistic --data rows.csv --quiet --out weights
 expect 0 silence "$wvgd" report weights
 lacks weights/report.html '"kind":"logistic"'
+# Several runs on one page.
+expect 0 anything "$wvgd" fit logistic --data rows.csv --ignore b --quiet --out one
+expect 0 silence "$wvgd" report weights one -o both.html
+lacks both.html '"comparison":[{"name":"one"'
+expect 64 'report: 2 run directories and no --out: -o FILE names the page that compares them' "$wvgd" report weights one
+expect 64 'report: --figures takes one run directory, found 2' "$wvgd" report weights one --figures f -o none.html
+expect 66 'nothing' "$wvgd" report weights nothing -o none.html
+sed 's/^0,/1,/; 2s/.$/0/' rows.csv | head -40 >others.csv
+expect 0 anything "$wvgd" fit logistic --data others.csv --quiet --out other
+expect 65 'weights and other explain different data' "$wvgd" report weights other -o none.html
+expect 73 'is a file of a run and would be overwritten' "$wvgd" report weights one -o weights/draws.csv
+[ ! -e none.html ] || complain "a comparison that fails leaves a page"
 echo '1,2,0' >>rows.csv
 expect 0 silence "$wvgd" report weights
 lacks weights/report.html 'rows.csv has changed since the run'
@@ -96,7 +108,7 @@ if command -v gnuplot >/dev/null; then
         [ "$(head -c 4 figures/$name.png | tail -c 3)" = PNG ] || complain "figures/$name.png is no picture"
     done
     grep -q 'cell 3' figures/pair.svg || complain "the pair has no key of its cells"
-    pelbo=$(sed -n '/"pelbo": {/,/}/s/.*"value": \([-0-9.]*\).*/\1/p' odd/run.json | awk '{ printf "%.2f", $1 }')
+    pelbo=$(sed -n '/"pelbo": {/,/}/s/.*"value": \([-0-9.]*\).*/\1/p' odd/run.json | awk '{ printf "%.6g", $1 }')
     grep -qF -- "PELBO of the result: $pelbo" figures/training.svg || complain "training.svg does not have the final PELBO, $pelbo"
     grep -q 'ELBO of the mixture' figures/training.svg || complain "training.svg does not say whose ELBO it shows"
     [ "$(ls figures | wc -l)" = 8 ] || complain "something else lies among the figures: $(ls figures)"

@@ -18,10 +18,16 @@ fit gp --data series.csv --starts 6 --max-iter 200 --out gp
 hostile='"<script>window.hurt=1</script>","</script><img src=x onerror=window.hurt=1>","<!--<script>","a""b'"'"'c`${window.hurt=1}","caf'$'\xc3\xa9\xe2\x80\xa8'' & <b>bold</b>",constructor,__proto__,y'
 { echo "$hostile"; awk 'BEGIN { for (i = 0; i < 80; i++) { s = ""; for (j = 1; j < 8; j++) s = s sin(i * j * 1.7 + j) ","; print s (sin(i * 1.7) + cos(5 * i) > 0) } }'; } >hostile.csv
 fit logistic --data hostile.csv --out hostile
+awk 'BEGIN { print "a,plan,y"; for (i = 0; i < 60; i++) print i / 9 "," substr("xyz", 1 + i % 3, 1) "," i / 20 + sin(7 * i) }' >line.csv
+fit linear --data line.csv --prior-sd 3 --out line
 "$node" "$source/tests/report/make-large.mjs" large 200 100 10000 || complain "no large run"
-for run in joint staged own one gp hostile large; do
+fit glm --data line.csv --formula 'y ~ a*plan' --likelihood student --out glm
+for run in joint staged own one gp hostile line glm large; do
     expect 0 silence "$wvgd" report $run
     cat stdout
 done
+fit linear --data line.csv --prior-sd 3 --features a --out slope
+mkdir compared
+expect 0 silence "$wvgd" report line slope -o compared/report.html
 "$node" "$source/tests/report/page.mjs" "$packages" "$chromium" "$PWD" || complain "the page is not as it should be"
 finish
