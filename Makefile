@@ -2,11 +2,12 @@
 # make test       installs missing Debian packages, builds, runs all tests
 # make demo       installs what the build needs, builds the program, fits data/cancer.csv, prints the summary, leaves the run and report.html in demo/
 # make install    PREFIX=/usr/local DESTDIR=
-# make wheel      a Python wheel with both libraries, in build/wheel/ (needs pip, setuptools and wheel of PYTHON=/usr/bin/python3)
+# make wheel      installs what it needs, makes a Python wheel with both libraries and BLAS inside, in build/wheel/ (by PYTHON=/usr/bin/python3)
 # make sanitize   all tests with ASan and UBSan, some with valgrind
 # make stan-tools installs what `wvgd stan` compiles Stan programs with (Debian's rstan: large)
 # make figures    all experiments of the paper: tables and figures in figures/ (half an hour)
 # make bench      speed against peers and limits as one table, also in bench/results.md (20 minutes; bench-quick: one); bench-peers installs the peers
+# make bench-mpi  what 1, 2, 4 and 8 ranks on this machine send and wait for, and a model of the time on up to 4096 ranks (docs/scaling.md; 5 minutes)
 # make fingerprints  writes the hashes of results that test_fingerprint compares with (CONTRIBUTING.md); scripts/compare-fingerprints says what changed
 # make check-clang, format, packages, clean
 PREFIX ?= /usr/local
@@ -19,7 +20,7 @@ build = cmake -S . -B $(1) $(CMAKE_OPTIONS) $(2) && cmake --build $(1) --paralle
 ctest = ctest --test-dir $(1) --output-on-failure -j $(JOBS) $(2)
 
 .NOTPARALLEL:
-.PHONY: all cmake packages build-packages stan-tools test demo install wheel sanitize check-clang bench bench-quick bench-peers figures fingerprints format clean
+.PHONY: all cmake packages build-packages wheel-packages stan-tools test demo install wheel sanitize check-clang bench bench-quick bench-mpi bench-peers figures fingerprints format clean
 
 all: cmake
 	$(call build,build)
@@ -32,6 +33,9 @@ packages:
 
 build-packages:
 	@scripts/install-packages build
+
+wheel-packages:
+	@scripts/install-packages wheel
 
 stan-tools:
 	@scripts/install-packages stan
@@ -48,13 +52,12 @@ demo: build-packages cmake
 install: all
 	DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
 
-wheel: cmake
-	$(call build,build,,--target wvgd wvgd_tools)
+wheel: wheel-packages cmake
 	rm -rf build/wheel
+	$(call build,build,$(if $(wildcard build/CMakeCache.txt),,-DWVGD_TESTS=OFF),--target wvgd_bundle)
 	mkdir -p build/wheel/source
 	cp -r python/pyproject.toml python/setup.py python/wvgd build/wheel/source/
-	mkdir -p build/wheel/source/wvgd/lib
-	cp -L build/libwvgd.so.0 build/libwvgd-tools.so.0 build/wheel/source/wvgd/lib/
+	cp -r build/wheel/lib build/wheel/source/wvgd/
 	$(PYTHON) -m pip wheel --quiet --no-deps --no-build-isolation --no-cache-dir --wheel-dir build/wheel build/wheel/source
 	@ls build/wheel/*.whl
 
@@ -74,6 +77,10 @@ bench: packages cmake
 bench-quick: cmake
 	$(call build,build,,--target bench_programs wvgd_main)
 	bench/run --quick
+
+bench-mpi: packages cmake
+	$(call build,build,,--target bench_mpi)
+	bench/mpi/run
 
 bench-peers:
 	@scripts/install-packages peers

@@ -3,6 +3,7 @@
 #include "arguments.h"
 #include "help_page.h"
 #include "request.h"
+#include "run_directory.h"
 #include "suggest.h"
 #include "text.h"
 #include <argp.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <sysexits.h>
 
 static size_t count_options(const command *c)
@@ -181,6 +183,19 @@ static void answer(const command *c, int key)
     exit(0);
 }
 
+/* An option that may be given several times, whose values are separated by ';'. */
+static error_t join_values(arguments *a, size_t i, const char *text)
+{
+    size_t size = strlen(a->value[i]) + strlen(text) + 2;
+    char *both = malloc(size);
+    if (!both)
+        return ENOMEM;
+    snprintf(both, size, "%s;%s", a->value[i], text);
+    free(a->joined);
+    a->value[i] = a->joined = both;
+    return 0;
+}
+
 static error_t take(int key, char *text, struct argp_state *state)
 {
     arguments *a = state->input;
@@ -194,6 +209,8 @@ static error_t take(int key, char *text, struct argp_state *state)
         if (key == option_key(i, &line)) {
             if (a->value[i] && line.argument && strstr(line.argument, "[,"))
                 a->repeated = line.name;
+            if (a->value[i] && line.argument && strstr(line.argument, "[;"))
+                return join_values(a, i, text);
             a->value[i] = text ? text : "";
             return 0;
         }
@@ -212,16 +229,22 @@ static const char *broken_list(const arguments *a)
     return NULL;
 }
 
-/* One word at most. A second one is often the data file. */
+/* One word at most, unless there may be several. A second one is often the data file. */
 static int check_count(const arguments *a, failure *f)
 {
     const command *c = a->command;
     const char *extra = a->words > (c->word != NULL) ? a->word[c->word != NULL] : NULL;
-    if (!extra)
+    if (!extra || (c->word && strstr(c->word, "...")))
         return 0;
     if (broken_list(a))
         return fail(f, EX_USAGE, "%s: unexpected argument '%s': write a list without a blank after the comma", c->name,
                     broken_list(a));
+    if (given(a, "formula") && !strchr(given(a, "formula"), '~'))
+        return fail(f, EX_USAGE, "%s: unexpected argument '%s': put a formula in quotes: --formula 'y ~ x'", c->name,
+                    extra);
+    if (!strcmp(c->name, "predict"))
+        return fail(f, EX_USAGE, "%s: unexpected argument '%s': expected one DIR, and --data FILE for the new rows",
+                    c->name, extra);
     if (c->word && !strcmp(c->word, "MODEL") && !given(a, "data"))
         return fail(f, EX_USAGE, "%s: unexpected argument '%s': expected one MODEL, and --data FILE for its data",
                     c->name, extra);
@@ -243,6 +266,7 @@ int parse_arguments(const command *c, int argc, char **argv, arguments *a, failu
                      calloc((size_t)argc + 1, sizeof *a->word),
                      argc,
                      calloc((size_t)argc + 1, sizeof *a->argv),
+                     NULL,
                      NULL,
                      NULL};
     if (!a->name || !a->value || !a->word || !a->argv)
@@ -274,6 +298,7 @@ void free_arguments(arguments *a)
     free(a->value);
     free(a->word);
     free(a->argv);
+    free(a->joined);
     *a = (arguments){0};
 }
 
@@ -296,18 +321,13 @@ static const char *given_row(const arguments *a, const char *name, option_line *
 
 int given_count(const arguments *a, const char *name, size_t *value, failure *f)
 {
-    double number = (double)*value;
-    int code = given_number(a, name, &number, f);
-    if (!code && given(a, name))
+    option_line line;
+    double number = 0;
+    const char *text = given_row(a, name, &line);
+    int code = text ? read_value(&line, text, &number, f) : 0;
+    if (!code && text)
         *value = (size_t)number;
     return code;
-}
-
-int given_number(const arguments *a, const char *name, double *value, failure *f)
-{
-    option_line line;
-    const char *text = given_row(a, name, &line);
-    return text ? read_value(&line, text, value, f) : 0;
 }
 
 int given_seed(const arguments *a, const char *name, uint64_t *value, failure *f)
@@ -337,4 +357,18 @@ char *command_text(const arguments *a)
     }
     free(word);
     return text;
+}
+
+int check_out_file(const arguments *a, failure *f)
+{
+    struct stat about;
+    const char *path = given(a, "out");
+    if (!path || stat(path, &about))
+        return 0;
+    if (S_ISDIR(about.st_mode))
+        return fail(f, EX_CANTCREAT, "%s: --out is '%s', which is a directory: expected a file name", a->command->name,
+                    path);
+    if (S_ISREG(about.st_mode) && about.st_size && !given(a, "overwrite") && !belongs_to_run(path))
+        return fail(f, EX_CANTCREAT, "%s exists: --overwrite replaces it", path);
+    return 0;
 }

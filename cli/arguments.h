@@ -21,6 +21,7 @@ typedef struct {
     int argc;          /* the command line as it was, for the record */
     char **argv;
     const char *repeated; /* a list that was given twice, of which the first would be lost; NULL: none */
+    char *joined;         /* values of an option that was given several times (--prior), or NULL */
     const char *object;   /* shared object that stands for the first word, which it was made from; NULL: none */
 } arguments;
 
@@ -31,7 +32,7 @@ typedef struct command {
     const char *text;                            /* the same in a paragraph */
     const char *examples;                        /* lines, each a command or a comment */
     bool (*option)(size_t i, option_line *line); /* row i of its options; false past the end */
-    const char *word;                            /* what the first word is: "MODEL", "DIR"; NULL: it takes none */
+    const char *word; /* what the first word is: "MODEL", "DIR", "DIR..." for several; NULL: none */
     int (*run)(arguments *a, failure *f);
     const char *basic; /* options that --help shows, in order, "data out"; --help-all shows all. NULL: both show all */
 } command;
@@ -53,11 +54,12 @@ const char *given(const arguments *a, const char *name);
 /* A whole number from an option, in its range: *value stays as it is if it was not given. */
 int given_count(const arguments *a, const char *name, size_t *value, failure *f);
 
-/* A number from an option, likewise. */
-int given_number(const arguments *a, const char *name, double *value, failure *f);
-
 /* A seed: 0..2^64 - 1. */
 int given_seed(const arguments *a, const char *name, uint64_t *value, failure *f);
+
+/* A file to write, --out, if it was given: EX_CANTCREAT if it is a directory, or if something would be lost without
+ * --overwrite. An empty file, a pipe or a terminal loses nothing; files of runs are refused by the library. */
+int check_out_file(const arguments *a, failure *f);
 
 /* Which of its choices an option is: 0, 1 ..., likewise. */
 int given_choice(const arguments *a, const char *name, size_t *which, failure *f);

@@ -118,7 +118,7 @@ static int run_reproduce(arguments *a, failure *f)
     if (!line)
         return fail(f, EX_SOFTWARE, "no memory for the command line");
     r.command = line;
-    catch_signals();
+    catch_signals(false);
     code = e ? run_one(e, &r, out, f) : run_all(&r, out, f);
     free(line);
     return code;

@@ -2,9 +2,7 @@
 #include "commands.h"
 #include "fit_options.h"
 #include "fit_request.h"
-#include "run_directory.h"
 #include "run_session.h"
-#include <sys/stat.h>
 #include <sysexits.h>
 
 static bool sample_option(size_t i, option_line *line)
@@ -48,20 +46,6 @@ static int given_kind(const arguments *a, wvgd_draws_kind *kind, failure *f)
     return 0;
 }
 
-/* What exists is replaced only if asked for; an empty file, a pipe or a terminal loses nothing. */
-static int check_file(const arguments *a, failure *f)
-{
-    struct stat about;
-    const char *path = given(a, "out");
-    if (!path || stat(path, &about))
-        return 0;
-    if (S_ISDIR(about.st_mode))
-        return fail(f, EX_CANTCREAT, "sample: --out is '%s', which is a directory: expected a file name", path);
-    if (S_ISREG(about.st_mode) && about.st_size && !given(a, "overwrite") && !belongs_to_run(path))
-        return fail(f, EX_CANTCREAT, "%s exists: --overwrite replaces it", path);
-    return 0;
-}
-
 static int write_sample(const arguments *a, const wvgd_request *q, wvgd_draws_kind kind, uint64_t seed, size_t n,
                         failure *f)
 {
@@ -88,7 +72,7 @@ static int run_sample(arguments *a, failure *f)
     if (!code)
         code = request_trust(a, &q, f);
     if (!code)
-        code = check_file(a, f);
+        code = check_out_file(a, f);
     wvgd_request_notes(q, print_note, NULL);
     if (!code)
         code = write_sample(a, q, kind, seed, n, f);

@@ -477,7 +477,7 @@ static void generate_zsh(FILE *s)
             put_words(s, c->word, " ");
             fputs(")'", s);
         } else if (c->word)
-            fprintf(s, " \\\n                '1:%s:_files'", c->word);
+            fprintf(s, " \\\n                '%s:%.3s:_files'", strstr(c->word, "...") ? "*" : "1", c->word);
         fputs("\n            ;;\n", s);
     }
     fputs("    esac\n}\n_wvgd \"$@\"\n", s);

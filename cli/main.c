@@ -1,7 +1,10 @@
-/* main.c - the program wvgd: finds the command, runs it, says in one line why it failed. */
+/* main.c - the program but for where it begins (start.c, or mpi/start.c): finds the command, runs it, says in one line
+ * why it failed. */
 #define _GNU_SOURCE
 #include "commands.h"
 #include "help.h"
+#include "other_ranks.h"
+#include "program.h"
 #include "say.h"
 #include "suggest.h"
 #include "text.h"
@@ -16,9 +19,10 @@
 
 const char *argp_program_version = "wvgd " WVGD_VERSION;
 
-static const command *const commands[] = {&fit_command,      &svgd_command,         &summary_command,  &sample_command,
-                                          &quantize_command, &report_command,       &models_command,   &options_command,
-                                          &stan_command,     &stan_compile_command, &reproduce_command};
+static const command *const commands[] = {&fit_command,      &svgd_command,    &summary_command, &sample_command,
+                                          &quantize_command, &predict_command, &compare_command, &report_command,
+                                          &models_command,   &options_command, &stan_command,    &stan_compile_command,
+                                          &reproduce_command};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 const command *describe_command(size_t i)
@@ -38,16 +42,24 @@ static const command *find_command(const char *name, failure *f)
 /* Commands return. If the process ends while one runs, a model in a shared object has ended it, perhaps with a code
  * that means success. Processes that a model has started may end as they like. */
 static pid_t running; /* this process while a command runs, else 0 */
+const char *program_name = "wvgd";
+program_ranks *other_ranks;
 
 static void refuse_exit(void)
 {
     if (running != getpid())
         return;
     static const char why[] =
-        "wvgd: the model ended the program: code in its shared object called exit, which a model must not do\n";
-    ssize_t written = write(STDERR_FILENO, why, sizeof why - 1);
+        ": the model ended the program: code in its shared object called exit, which a model must not do\n";
+    ssize_t written = write(STDERR_FILENO, program_name, strlen(program_name));
+    written = write(STDERR_FILENO, why, sizeof why - 1);
     (void)written;
     syscall(SYS_exit_group, EX_SOFTWARE);
+}
+
+void guard_exit(bool on)
+{
+    running = on ? getpid() : 0;
 }
 
 /* Shared objects find the names of the program before those of the C library: their _exit(0) and _Exit(0), which run
@@ -84,9 +96,9 @@ static int run_command(int argc, char **argv, failure *f)
     const command *c = find_command(argv[0], f);
     int code = c ? parse_arguments(c, argc, argv, &a, f) : f->code;
     if (!code) {
-        running = getpid();
+        guard_exit(true);
         code = c->run(&a, f);
-        running = 0;
+        guard_exit(false);
     }
     free_arguments(&a);
     return code;
@@ -121,15 +133,19 @@ static int start(int argc, char **argv, failure *f)
     return 0;
 }
 
-int main(int argc, char **argv)
+void prepare_program(void)
 {
-    failure f = {0};
     setlocale(LC_CTYPE, ""); /* for the width of names */
     use_plain_numbers();
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of write */
     atexit(check_output);
     atexit(refuse_exit);
     at_quick_exit(refuse_exit);
+}
+
+int run_program(int argc, char **argv)
+{
+    failure f = {0};
     int code = start(argc, argv, &f);
     returned = true;
     if ((fflush(stdout) || ferror(stdout)) && !code)

@@ -95,6 +95,18 @@ void show_progress(progress_display *d, const wvgd_progress *p)
         fprintf(stderr, "%s\n", text);
 }
 
+void show_rank(progress_display *d, int rank, double seconds)
+{
+    double now = clock_now();
+    if (d->quiet || now - d->last < (d->terminal ? bar_every : line_every))
+        return;
+    d->last = now;
+    fprintf(stderr, "%swaiting for rank %d, %.0f s%s", d->terminal ? "\r\033[K" : "", rank, seconds,
+            d->terminal ? "" : "\n");
+    fflush(stderr);
+    d->shown = d->terminal;
+}
+
 void hide_progress(progress_display *d)
 {
     if (d->shown)

@@ -17,6 +17,9 @@ double clock_now(void);
 progress_display begin_progress(bool quiet, double max_seconds);
 void show_progress(progress_display *d, const wvgd_progress *p);
 
+/* In the place of that: a rank has not answered for so many seconds. */
+void show_rank(progress_display *d, int rank, double seconds);
+
 /* Clears the bar: call before anything else is written to stderr. */
 void hide_progress(progress_display *d);
 #endif

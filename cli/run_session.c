@@ -1,6 +1,8 @@
 /* run_session.c - runs a session with progress and signals, and prints what it has found. */
 #include "run_session.h"
+#include "other_ranks.h"
 #include "progress.h"
+#include "request.h"
 #include "say.h"
 #include "signals.h"
 #include <stddef.h>
@@ -68,8 +70,9 @@ static int explain_signal(const wvgd_session *s, const char *dir, failure *f)
         return fail(f, EXIT_INTERRUPTED, "interrupted; the results so far are in %s", dir);
     wvgd_get_results(wvgd_session_fit(s), &r);
     return fail(f, EXIT_INTERRUPTED,
-                r.stop != WVGD_CONVERGED ? "interrupted; wvgd fit --resume %s continues"
-                                         : "interrupted, but the run in %s had already finished",
+                r.stop != WVGD_CONVERGED && r.stop != WVGD_FINISHED
+                    ? "interrupted; wvgd fit --resume %s continues"
+                    : "interrupted, but the run in %s had already finished",
                 dir);
 }
 
@@ -79,7 +82,7 @@ static int run_to_end(wvgd_session *s, const char *dir, progress_display *displa
     wvgd_error error;
     if (!display->quiet && was_done(s))
         say("the run in %s had already finished: nothing to do", dir);
-    catch_signals();
+    catch_signals(other_ranks != NULL);
     stop_on_signal(wvgd_session_fit(s));
     wvgd_status status = wvgd_session_run(s, after_batch, display, &error);
     stop_on_signal(NULL);
@@ -91,10 +94,34 @@ static int run_to_end(wvgd_session *s, const char *dir, progress_display *displa
         return explain_signal(s, dir, f);
     fflush(stdout); /* the summary comes first, even where both go to the same file */
     if (!display->quiet)
-        say(wvgd_session_fit(s) ? "results are in %s; next: wvgd report %s (a page with plots), wvgd sample %s (draws)"
-                                : "results are in %s; next: wvgd report %s (a page with plots)",
+        say(!wvgd_session_fit(s) ? "results are in %s; next: wvgd report %s (a page with plots)"
+            : wvgd_session_table(s)
+                ? "results are in %s; next: wvgd report %s (a page with plots), wvgd predict %s "
+                  "--data NEW.csv"
+                : "results are in %s; next: wvgd report %s (a page with plots), wvgd sample %s (draws)",
             dir, dir, dir);
     return 0;
+}
+
+/* Lets other processes take part. */
+static void share_run(wvgd_request *q, progress_display *display)
+{
+    char threads[24];
+    const char *timeout = wvgd_request_get(q, "rank-timeout");
+    if (!other_ranks)
+        return;
+    q->wrapper = &other_ranks->wrapper;
+    other_ranks->display = display;
+    other_ranks->timeout = timeout ? strtod(timeout, NULL) : 0;
+    snprintf(threads, sizeof threads, "%u", other_ranks->threads);
+    if (!is_requested(q, "threads")) /* which requests for cells do not have */
+        wvgd_request_set(q, "threads", threads, NULL);
+}
+
+static void end_sharing(void)
+{
+    if (other_ranks)
+        other_ranks->display = NULL;
 }
 
 int run_session(session_opener *open, const char *from, wvgd_request *q, failure *f)
@@ -102,12 +129,16 @@ int run_session(session_opener *open, const char *from, wvgd_request *q, failure
     wvgd_error error;
     progress_display display = begin_progress(true, 0); /* until the run begins */
     wvgd_request_notes(q, print_note, &display);
+    share_run(q, &display);
     wvgd_session *s = open(from, q, &error);
-    if (!s)
+    if (!s) {
+        end_sharing();
         return fail_as(f, &error);
+    }
     const char *limit = wvgd_session_option(s, "max-seconds"), *out = wvgd_request_get(q, "out");
     display = begin_progress(wvgd_request_get(q, "quiet") != NULL, limit ? strtod(limit, NULL) : 0);
     int code = run_to_end(s, out ? out : from, &display, f);
     wvgd_session_close(s);
+    end_sharing();
     return code;
 }

@@ -41,9 +41,3 @@ void say_plainly(const char *format, ...)
     put_line("", format, args);
     va_end(args);
 }
-
-void say_warnings(const json_t *list)
-{
-    for (size_t i = 0; i < json_array_size(list); i++)
-        say("warning: %s", json_string_value(json_array_get(list, i)));
-}

@@ -2,7 +2,6 @@
  * reaches a terminal as a command. Results on stdout take put_foreign (text.h). */
 #ifndef WV_SAY_H
 #define WV_SAY_H
-#include <jansson.h>
 
 /* A line "wvgd: ...". */
 __attribute__((format(printf, 1, 2))) void say(const char *format, ...);
@@ -12,7 +11,4 @@ void say_lines(const char *text);
 
 /* A line as it is. */
 __attribute__((format(printf, 1, 2))) void say_plainly(const char *format, ...);
-
-/* A line "wvgd: warning: ..." for each text of a list. */
-void say_warnings(const json_t *list);
 #endif

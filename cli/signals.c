@@ -8,6 +8,7 @@
 
 static volatile sig_atomic_t interrupted;
 static wvgd_fit *_Atomic stopped; /* by the first signal, or NULL */
+static bool silent;               /* mpirun sends signals, too, and says why itself */
 static bool terminal;             /* stderr is one, and may show a progress bar */
 
 static void say(const char *text, size_t size)
@@ -26,14 +27,17 @@ static void note(int number)
     interrupted = 1;
     wvgd_stop_now(stopped);
     int kept = errno;
+    if (silent)
+        return;
     if (terminal)
         say(clear, sizeof clear - 1);
     say(text, sizeof text - 1);
     errno = kept;
 }
 
-void catch_signals(void)
+void catch_signals(bool quietly)
 {
+    silent = quietly;
     terminal = isatty(STDERR_FILENO);
     struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);

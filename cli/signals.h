@@ -6,8 +6,9 @@
 
 enum { EXIT_INTERRUPTED = 130 };
 
-/* From now on the first signal is noted and says that a second one ends the process at once, which it does. */
-void catch_signals(void);
+/* From now on the first signal is noted and, unless quietly, says that a second one ends the process at once, which it
+ * does. */
+void catch_signals(bool quietly);
 bool was_interrupted(void);
 
 /* The first signal stops this fit, too, inside a step; NULL: none. */

@@ -27,6 +27,9 @@ static const likely_word commands[] = {
     {"plot", "use wvgd report DIR for a page with plots, or wvgd report DIR --figures FIGURES for SVG and PNG files"},
     {"show", "use wvgd summary DIR"},
     {"print", "use wvgd summary DIR"},
+    {"coef", "use wvgd summary DIR"},
+    {"coefficients", "use wvgd summary DIR"},
+    {"anova", "use wvgd compare DIR DIR..., which compares runs by their evidence"},
     {"diagnose", "use wvgd summary DIR, which ends with a verdict and its reasons"},
     {"check", "use wvgd summary DIR --check, which exits with code 1 if the result is unreliable"},
     {"draw", "use wvgd sample DIR"},
@@ -36,9 +39,8 @@ static const likely_word commands[] = {
     {"version", "use wvgd --version"},
     {"score", "scores are not available yet; wvgd summary DIR prints the log evidence"},
     {"evaluate", "scores are not available yet; wvgd summary DIR prints the log evidence and a verdict"},
-    {"predict", "predictions are not available yet; wvgd sample DIR writes posterior draws to compute them from"},
-    {"compare", "comparing runs is not available yet; wvgd summary DIR prints the log evidence of each"},
-    {"loo", "cross-validation is not available yet; wvgd summary DIR prints the log evidence"},
+    {"loo", "cross-validation is not available yet; wvgd compare DIR DIR... compares runs by their evidence"},
+    {"waic", "it is not available yet; wvgd compare DIR DIR... compares runs by their evidence"},
     {"batch", "batches are not available yet; run wvgd fit once for each data set"},
 };
 
@@ -117,11 +119,9 @@ static const likely_word options[] = {
 
 /* What there is instead, where a command reads data. */
 static const likely_word answers[] = {
-    {"features", "all columns except the target are features; --ignore A,B leaves columns out"},
-    {"columns", "all columns except the target are features; --ignore A,B leaves columns out"},
-    {"sep", "the fields of a CSV file are separated by commas"},
-    {"delimiter", "the fields of a CSV file are separated by commas"},
-    {"chains", "there are no chains; --repeat R runs independent fits"},
+    {"columns", "--features A,B names the features, and --ignore A,B the columns to leave out"},
+    {"sep", "--delimiter C says what separates the fields of a CSV file"},
+    {"chains", "a fit needs no chains; --repeat R runs independent fits"},
     {"warmup", "there is no warm-up"},
 };
 

@@ -35,7 +35,7 @@ offered 'svgd summary sample stan stan-compile' wvgd s
 offered 'quantize' wvgd q
 offered '--particles --power' wvgd quantize --p
 offered 'auto' wvgd stan --toolchain a
-offered '--particles --power --prior-sd --prior-means --prior-sds' wvgd fit --p
+offered '--particles --power --prior-sd --prior --prior-means --prior-sds' wvgd fit --p
 offered 'full' wvgd fit --family f
 offered 'mixture' wvgd fit mi
 offered 'mixture' wvgd svgd mi

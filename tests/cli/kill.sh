@@ -166,6 +166,9 @@ echo "summary of a run that is half in place: $((k - 1)) kills"
 
 # ---- files -------------------------------------------------------------------------------------------------------------------------
 rm -rf start && mkdir start && echo old >start/out.csv
+awk 'BEGIN { print "x,y"; for (i = 0; i < 20; i++) print i "," i + sin(i) }' >line.csv
+"$wvgd" fit linear --data line.csv --quiet --out line >stdout 2>stderr || complain "$(cat stderr)"
+attack "predict --out" files "$wvgd" predict line --data line.csv --overwrite --out area/out.csv
 attack "sample --out" files "$wvgd" sample converged -n 50 --overwrite --out area/out.csv
 "$wvgd" report converged -o page.html >stdout 2>stderr
 case $? in

@@ -102,7 +102,7 @@ code=$?
 kill $watch 2>/dev/null
 [ $code = 130 ] || complain "exit code $code after SIGTERM inside a step: $(cat stderr)"
 grep -q '"stop": "stopped"' inside/run.json || complain "run.json does not say that the run was stopped inside a step"
-expect 0 'limit struck while the cells' "$wvgd" fit --resume inside --max-seconds 1 --quiet
+expect 0 'limit was reached while the cells' "$wvgd" fit --resume inside --max-seconds 1 --quiet
 grep -q '"stop": "time_up"' inside/run.json || complain "a run that was stopped inside a step does not go on"
 rm -rf inside
 perl -e '$SIG{HUP} = "IGNORE"; exec @ARGV' "${joint[@]}" --out stopped >stdout 2>stderr & # as nohup does

@@ -54,8 +54,8 @@ echo '{"N": 3, "y": [1, 2.5, -0.5], "A": [[1, 2, 3], [4, 5, 6]], "V": [[[1, 2], 
 fit=("$wvgd" stan mean.stan --data mean.json --particles 3 --seed 5)
 expect 0 anything "${fit[@]}" --threads 1 --out mean
 if [ ! -e "$XDG_CACHE_HOME/seen" ]; then # the first time
-    grep -q 'compiling mean.stan, about 40 s' stderr || complain "no word about compiling: $(cat stderr)"
-    grep -q 'mean.stan has newer Stan syntax (array.*rewritten for Stan 2.21 as' stderr || complain "no word about rewriting: $(cat stderr)"
+    grep -q 'compiling mean.stan (about 40 s' stderr || complain "no word about compiling: $(cat stderr)"
+    grep -q 'mean.stan uses newer Stan syntax (array.*rewritten for Stan 2.21 as' stderr || complain "no word about rewriting: $(cat stderr)"
     touch "$XDG_CACHE_HOME/seen"
 fi
 expect 0 anything "${fit[@]}" --threads 2 --out mean2

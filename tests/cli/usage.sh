@@ -5,7 +5,7 @@
 # ---- what works ------------------------------------------------------------------------------------------------------------
 expect 0 silence "$wvgd" --version
 grep -qE '^wvgd [0-9]+\.[0-9]+\.[0-9]+$' stdout || complain "--version prints $(cat stdout)"
-for command in '' fit summary sample quantize models options stan stan-compile; do
+for command in '' fit summary sample quantize predict compare models options stan stan-compile; do
     expect 0 silence "$wvgd" $command --help
     grep -q 'Usage: wvgd' stdout || complain "no usage in $command --help"
     [ "$(awk 'length > 100' stdout | wc -l)" = 0 ] || complain "$command --help has lines beyond 100 columns"
@@ -74,7 +74,8 @@ expect 64 '--max is ambiguous: did you mean --max-' "$wvgd" fit mixture --max 3 
 expect 64 '--particles needs a value' "$wvgd" fit mixture --out run --particles
 expect 64 '--data needs a value: expected FILE, found the option --target' "$wvgd" fit logistic --data --target x --out run
 expect 64 '^wvgd: fit: -o needs a value' "$wvgd" fit mixture --data mixture.json -o --quiet
-expect 64 '--prior is ambiguous: did you mean --prior-sd, --prior-means or --prior-sds\?' "$wvgd" fit gp --prior 1 --out run
+expect 64 '--prior-s is ambiguous: did you mean --prior-sd or --prior-sds\?' "$wvgd" fit gp --prior-s 1 --out run
+expect 64 '--prior does not apply to the model gp, only to linear, glm' "$wvgd" fit gp --data two.csv --prior 1 --out run
 expect 64 'mixture.json is a data file, not a model: write MODEL --data mixture.json' "$wvgd" fit mixture.json --out run
 expect 64 'is a data file' "$wvgd" fit ./mixture.json --out run
 expect 64 "unexpected argument 'mixture.json': expected one MODEL, and --data FILE" "$wvgd" fit mixture mixture.json --out run
@@ -101,10 +102,10 @@ expect 64 "prior-sd is '1e-320': expected a number between 1e-150 and 1e150$" "$
 expect 64 "prior-sd is '-0.1'" "$wvgd" fit logistic --data two.csv --prior-sd=-0.1 --out run
 printf 'name,a,y\nx,1,0\ny,2,1\nz,3,1\n' >named.csv
 expect 64 '--ignore is given twice' "$wvgd" fit logistic --data named.csv --ignore name --ignore other --out run
-expect 65 'column name: found "x", expected a number, or --ignore name' "$wvgd" fit logistic --data named.csv --out run
+expect 65 'column name: found "x", expected a number or a category, but' "$wvgd" fit logistic --data named.csv --out run
 printf 'name,b,y\nx,1,0\ny,?,1\nz,3,1\n' >odd.csv # all problems of all columns, a line each
 "$wvgd" fit logistic --data odd.csv --out run 2>stderr && complain "a table with text in two columns is taken"
-[ "$(cut -d: -f1-4 stderr | tr '\n' ' ')" = 'wvgd: odd.csv:2: column name wvgd: odd.csv:3: column b ' ] || complain "two columns with problems are told as $(cat stderr)"
+[ "$(cut -d: -f1-4 stderr | tr '\n' ' ')" = 'wvgd: odd.csv:3: column b wvgd: odd.csv:2: column name wvgd: --missing drop leaves out 1 of 3 rows, and --ignore name the column that cannot be used ' ] || complain "two columns with problems are told as $(cat stderr)"
 "$wvgd" fit logistic --data odd.csv --ignore p,q --out run 2>stderr && complain "columns that are not there can be ignored"
 [ "$(grep -c '^wvgd: odd.csv:1: there is no column "[pq]"' stderr)" = 2 ] || complain "two unknown columns are told as $(cat stderr)"
 expect 64 "family is 'round': expected diag.full" "$wvgd" fit mixture --data mixture.json --family round --out run

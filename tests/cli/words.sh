@@ -16,16 +16,20 @@ expect 64 "cost is 'euclidean': expected .*: did you mean sqeuclid\?" "$wvgd" fi
 expect 64 "family is 'diagonal': expected .*: did you mean diag\?" "$wvgd" fit mixture --data mixture.json --family diagonal --out run
 expect 64 "family is 'ful': expected .*: did you mean full\?" "$wvgd" fit mixture --data mixture.json --family ful --out run
 expect 64 'sample: unknown option --n: did you mean -n, --draws\?' "$wvgd" sample run --n 100
+expect 64 "family is 'poisson': expected diag.full.lowrank, how components vary: write --likelihood poisson for a glm\$" "$wvgd" fit glm --family poisson --out run
+expect 64 "unexpected argument '.*': put a formula in quotes" "$wvgd" fit glm --formula y ~ x --out run
+expect 64 "unexpected argument 'new.csv': expected one DIR, and --data FILE for the new rows" "$wvgd" predict run new.csv
+expect 64 'model.c is source code, not a model: compile it to a shared object' "$wvgd" fit model.c --out run
+expect 64 "unknown command 'anova': use wvgd compare DIR DIR" "$wvgd" anova run
 expect 64 'fit: unknown option --step: it is an option of wvgd svgd$' "$wvgd" fit mixture --step 0.1 --out run
 expect 64 'svgd: unknown option --solver: it is an option of wvgd fit$' "$wvgd" svgd mixture --solver joint --out run
 for option in max-iterations iters; do
     expect 64 "unknown option --$option: did you mean --max-iter\?" "$wvgd" fit mixture --$option 10 --out run
 done
 expect 64 'unknown option --output: did you mean -o, --out or --output-draws\?' "$wvgd" fit mixture --data mixture.json --output run
-expect 64 'unknown option --features: all columns except the target are features; --ignore A,B' "$wvgd" fit linear --features a,b --out run
 expect 64 'unknown option --random-state: did you mean --seed\?' "$wvgd" fit mixture --random-state 3 --out run
-expect 64 'unknown option --sep: the fields of a CSV file are separated by commas$' "$wvgd" fit linear --sep ';' --out run
-expect 64 'unknown option --chains: there are no chains; --repeat R' "$wvgd" fit linear --chains 4 --out run
+expect 64 'unknown option --sep: --delimiter C says what separates the fields of a CSV file$' "$wvgd" fit linear --sep ';' --out run
+expect 64 'unknown option --chains: a fit needs no chains; --repeat R' "$wvgd" fit linear --chains 4 --out run
 expect 64 'unknown option --frobnicate: see wvgd sample --help$' "$wvgd" sample run --frobnicate
 expect 64 'unknown option --frobnicate: see wvgd fit --help-all$' "$wvgd" fit mixture --frobnicate
 expect 64 'unknown option --n: ' "$wvgd" fit linear --data x.csv --n 5 --out run # not --no-intercept
@@ -85,9 +89,8 @@ table() { # PATTERN TEXT [OPTION...]
 }
 table 'table.csv:1: column 1 has no name: if the first field is a row name, write the file without row names \(R: row.names = FALSE, pandas: index = False\)' ',a,y\n1,2,0\n2,3,1\n'
 table 'table.csv:2: found 3 fields, expected 2 as in the header: if the first field is a row name, write' 'a,y\n1,2,0\n2,3,1\n'
-table 'fields are separated by semicolons, expected commas, and decimal points instead of decimal commas' '"a";"y"\n1,5;0\n2,5;1\n'
-table 'fields are separated by tabs, expected commas' 'a\ty\n1\t0\n2\t1\n'
-table 'fields are separated by blanks, expected commas' 'a y\n1 0\n2 1\n'
+table 'column a: found "1,5", expected a number with a decimal point' '"a";"y"\n1,5;0\n2,5;1\n'
+table 'fields are separated by blanks, expected commas, semicolons or tabs' 'a y\n1 0\n2 1\n'
 table 'column 2: another column has the name "a", too: rename one of them' 'a,a,y\n1,2,0\n2,3,1\n'
 table 'found the number 1, expected a header with column names: write one as the first line' '1,0\n2,1\n'
 table 'table.csv:1: column intercept: the model logistic has a parameter of that name itself: rename the column, or leave it out with --ignore intercept' 'intercept,y\n1,0\n2,1\n3,0\n'
@@ -113,10 +116,27 @@ expect 64 "prior-sd is '1,2': expected one number, such as 1.2" "$wvgd" fit logi
 expect 64 "prior-sds is '1,0.5,1,-1': the fourth value is -1, expected four numbers above 0" "$wvgd" fit gp --data two.csv --prior-sds 1,0.5,1,-1 --out wrong
 
 # ---- tables that are hardly what was meant -------------------------------------------------------------------------------------
-table 'found an empty field, expected a number .*, or --ignore a to leave the column out, or remove or fill the rows with missing values \(2 in this file\)' 'a,b,y\n1,1,0\n,2,1\nNA,3,1\n'
-table 'column y: found "NA", expected a value in every row: remove or fill such rows \(1 in this file\)' 'a,y\n1,0\n2,1\n3,NA\n'
-table 'found "red", expected a number, or --ignore a to leave the column out, or encode it as numbers, such as 0/1 columns' 'a,y\nred,0\n2,1\n'
-table 'found "True", expected a number, or --ignore a to leave the column out, or write 0 and 1' 'a,y\nTrue,0\nFalse,1\n'
+table 'found an empty field, expected a value in every row \(2 of 3 have none\): --missing drop leaves out 2 of 3 rows; --ignore a leaves out the column instead$' 'a,b,y\n1,1,0\n,2,1\nNA,3,1\n'
+table 'column y: found "NA", expected a value in every row \(1 of 3 have none\): --missing drop leaves out 1 of 3 rows$' 'a,y\n1,0\n2,1\n3,NA\n'
+table 'found "red", expected a number or a category, but the column has another text in every row \(an identifier\?\): --ignore a leaves out the column' 'a,y\nred,0\n2,1\n'
+table 'found "red", expected a number: a category takes five rows for each of its levels: --ignore a leaves out the column$' 'a,y\nred,0\nred,1\n2,1\n'
+table '^wvgd: table.csv:1: found a comment, expected a header: leave out the lines that begin with #$' '# by hand\na,y\n1,0\n2,1\n'
+table 'table.csv:3: found 1 field, expected 2 as in the header: comment lines are no part of a table' 'a,y\n1,0\n# more\n2,1\n'
+table 'table.csv:1: found sep=;, which is a note for one program only: leave out this line$' 'sep=;\na;y\n1;0\n2;1\n'
+table 'table.csv:2: found 3 fields, expected 2 as in the header: if lines end with a delimiter, leave it out' 'a,y\n1,0,\n2,1,\n'
+table 'table.csv:1: column 3 has no name: write one, or leave out the delimiter at the end of every line$' 'a,y,\n1,0,\n2,1,\n'
+table 'table.csv: column a has no value in any row: --ignore a leaves out the column$' 'a,b,y\n,1,0\n,2,1\n' --missing drop
+table 'column a: found "\$1.20", expected a number without a unit: --ignore a leaves out the column$' 'a,y\n$1.20,0\n$3.1,1\n$2,0\n'
+table 'column a: found "none", expected a number, as in 3 of 4 rows' 'a,y\n1,0\n2,1\nnone,1\n4,0\n'
+table 'column a: found "u.x0Av", expected a category with a name without control characters: --ignore a' 'a,y\n"u\nv",0\nw,1\n"u\nv",0\nw,1\nw,0\nw,1\nw,0\nw,1\nw,0\nw,1\n'
+table 'column 1: found "gr.xF6n", expected a name in UTF-8: save the file as UTF-8$' 'gr\366n,y\n1,0\n2,1\n'
+{ # as many columns as can go wrong: each is named
+    seq -s, -f 'column_number_%02g' 1 14 && seq 30 | while read -r i; do seq -s, -f "P%02g-$i" 1 13 | tr -d '\n' && echo ",$((i % 2))"; done
+} >wide.csv
+"$wvgd" fit logistic --data wide.csv --out wrong 2>stderr && complain "a table of identifiers is taken"
+for i in $(seq -w 13); do grep -q "column_number_$i" stderr || complain "column $i is not named: $(cat stderr)"; done
+[ "$(tail -1 stderr)" = "wvgd: --ignore $(seq -s, -f 'column_number_%02g' 1 13) leaves out the columns" ] || complain "no way out: $(tail -1 stderr)"
+table 'found "2020-01-31", expected a number or a category, not a date .*: --ignore a leaves out the column$' 'a,y\n2020-01-31,0\n2020-02-01,1\n'
 table 'found "z", expected two different values \("x" and "y" so far\), because it is the target: --target names another column, and several classes are not supported: recode' 'a,k\n1,x\n2,y\n3,z\n'
 table 'found "no", expected two .* and labels that differ only in case are different' 'a,k\n1,yes\n2,No\n3,no\n'
 table 'every row has the same value "1", expected two different ones' 'a,k\n1,1\n2,1\n3,1\n'
@@ -132,10 +152,12 @@ expect 0 anything "$wvgd" fit linear --data table.csv --ignore y --target b --ov
 ! grep -q 'target is' stderr || complain "a target that was named is called moved"
 printf 'a,one,y\n1,7,yes\n2,7,Yes\n3,7,Yes\n4,7,yes\n5,7,Yes\n' >table.csv
 expect 0 'warning: the labels "Yes" and "yes" of the target y differ only in case' "$wvgd" fit logistic --data table.csv --quiet --overwrite --out meant
-grep -q 'warning: column one is constant: its weight only shows the prior; --ignore one leaves it out' stderr || complain "a constant column is not named: $(cat stderr)"
+grep -q 'warning: column one is constant: its weight only reflects the prior; --ignore one leaves it out' stderr || complain "a constant column is not named: $(cat stderr)"
 expect 0 'warning: column one is constant' "$wvgd" svgd logistic --data table.csv --particles 5 --max-iter 20 --quiet --overwrite --out meant
 awk 'BEGIN { print "x,spend"; srand(1); for (i = 0; i < 40; i++) print i / 10 "," 40000 + 100 * i + 8000 * rand() }' >table.csv
-expect 0 'warning: the target spend has mean [0-9.e+]+ and sd [0-9.e+]+, but the prior of the weights has sd 1 .* the prior decides the result; try --prior-sd 5e\+04' "$wvgd" fit linear --data table.csv --quiet --overwrite --out meant
+expect 0 "warning: prior-data conflict: the mean of spend is [0-9.e+]+, but 90 % of the draws from the prior have it between .* leave out --prior-sd for priors scaled to the data, or try --prior-sd 5e\\+04" "$wvgd" fit linear --data table.csv --prior-sd 1 --quiet --overwrite --out meant
+expect 0 anything "$wvgd" fit linear --data table.csv --quiet --overwrite --out meant
+grep -q conflict stderr && complain "priors scaled to the data conflict with them"
 expect 0 anything "$wvgd" fit linear --data table.csv --prior-sd 5e4 --quiet --overwrite --out meant
 ! grep -q 'prior decides' stderr || complain "a wide prior is said to decide: $(cat stderr)"
 

@@ -94,4 +94,15 @@ use cmake/cpp_shared 0 true
 use cmake/cpp_static 1 true
 fit cmake/tools_shared 0 true
 fit cmake/tools_static 1 true
+
+# ---- Python ----------------------------------------------------------------------------------------------------------------
+package=$(find "$prefix/lib" -path '*/wvgd/__init__.py')
+if [ -n "$package" ] && /usr/bin/python3 -c 'import numpy' 2>/dev/null; then
+    (cd "$tmp" && PYTHONPATH=${package%/wvgd/__init__.py} /usr/bin/python3 -c '
+import sys, wvgd
+from wvgd import _library
+assert _library.core._name.startswith(sys.argv[1]) and wvgd.__file__.startswith(sys.argv[1]), _library.core
+assert wvgd.fit(lambda z: -0.5 * (z**2).sum(axis=1), dim=2).reliable
+assert len(wvgd.fit("logistic", data=sys.argv[2]).names) == 31' "$prefix" "$source/data/cancer.csv") || fail "the installed Python package does not work"
+fi
 echo "install: all well"

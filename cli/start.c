@@ -1,0 +1,8 @@
+/* start.c - where wvgd begins. */
+#include "program.h"
+
+int main(int argc, char **argv)
+{
+    prepare_program();
+    return run_program(argc, argv);
+}
