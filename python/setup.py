@@ -5,7 +5,7 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.dist import Distribution
 
-HAS_LIBRARIES = any(Path(__file__).resolve().parent.glob("wvgd/lib/*.so.0"))
+HAS_LIBRARIES = any(Path(__file__).resolve().parent.glob("wvgd/lib/*.so*"))
 commands = {}
 if HAS_LIBRARIES:
     from wheel.bdist_wheel import bdist_wheel

@@ -52,3 +52,11 @@ def error_of(status: int, text: Union[bytes, str], doing: str = "") -> Error:
     name = next((name for name, value in CONSTANTS.items() if value == status and name.startswith("WVGD_E_")), "")
     sentence = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     return _KINDS.get(name, Error)(f"{doing}: {sentence}" if doing else sentence)
+
+
+_EXITS = {64: ArgumentError, 65: DataError, 66: InputError, 70: ModelError, 73: OutputError, 74: OutputError}
+
+
+def error_of_exit(code: int, text: str) -> Error:
+    """The exception for an exit code of the program wvgd (sysexits.h), and what it has printed."""
+    return _EXITS.get(code, Error)(text)

@@ -9,15 +9,16 @@ from typing import Any, Callable
 
 
 class Interrupt:
-    """with Interrupt(stop): the first Ctrl-C calls stop.
+    """with Interrupt(stop, inside): the first Ctrl-C calls stop.
 
-    The second raises KeyboardInterrupt at once or, where C code runs that no exception may leave, in the end.
-    Elsewhere than in the main thread, or with a handler of your own, Ctrl-C is as ever.
+    The second raises KeyboardInterrupt at once if inside() says that a function of the user's is under way, else, where
+    C code runs that no exception may leave, in the end. Elsewhere than in the main thread, or with a handler of your own, Ctrl-C is as ever.
     """
 
-    def __init__(self, stop: Callable[[], None], at_once: bool) -> None:
-        self.stop, self.at_once = stop, at_once
-        self.count, self.before = 0, None
+    def __init__(self, stop: Callable[[], None], inside: Callable[[], bool]) -> None:
+        self.stop, self.inside = stop, inside
+        self.count = 0
+        self.before: Any = None  # the handler there was
 
     def __enter__(self) -> "Interrupt":
         if threading.current_thread() is threading.main_thread():
@@ -30,7 +31,7 @@ class Interrupt:
         if self.count == 1:
             self.stop()
             os.write(2, b"\nwvgd: interrupted: ending with the results so far (Ctrl-C again: give up)\n")
-        elif self.at_once:
+        elif self.inside():
             raise KeyboardInterrupt
 
     def __exit__(self, kind: Any, *_: Any) -> None:

@@ -12,7 +12,7 @@ P_SIZE = c.POINTER(c.c_size_t)
 P_TEXT = c.POINTER(c.c_char_p)
 ARRAY = c.c_void_p  # numbers that Python lends, by their address
 
-LOG_DENSITY = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_size_t, P_DOUBLE, P_DOUBLE, P_DOUBLE)
+LOG_DENSITY = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_size_t, c.c_void_p, c.c_void_p, c.c_void_p)
 
 # Constants, by their names in the headers.
 CONSTANTS = {
@@ -27,6 +27,10 @@ CONSTANTS = {
     "WVGD_E_CREATE": 8,
     "WVGD_E_IO": 9,
     "WVGD_E_UNAVAILABLE": 10,
+    "WVGD_DIFFERENCES": 64,
+    "WVGD_CURVE_LINE": 0,
+    "WVGD_CURVE_POSITIVE": 1,
+    "WVGD_CURVE_BETWEEN": 2,
     "WVGD_STAGED": 0,
     "WVGD_JOINT": 1,
     "WVGD_RUNNING": 0,
@@ -62,7 +66,7 @@ class wvgd_model(c.Structure):
 
 
 class wvgd_error(c.Structure):
-    _fields_ = [("code", c.c_int), ("text", c.c_char * 1024)]
+    _fields_ = [("code", c.c_int), ("text", c.c_char * 2048)]
 
 
 class wvgd_options(c.Structure):
@@ -81,6 +85,8 @@ class wvgd_options(c.Structure):
         ("sampler", c.c_int),
         ("draws", c.c_size_t),
         ("init", c.c_int),
+        ("bend", c.c_int),
+        ("finish", c.c_int),
         ("starts", c.c_size_t),
         ("init_scale", c.c_double),
         ("max_iter", c.c_size_t),
@@ -89,6 +95,7 @@ class wvgd_options(c.Structure):
         ("tol", c.c_double),
         ("evidence_se", c.c_double),
         ("seed", c.c_uint64),
+        ("min_batch", c.c_size_t),
         ("threads", c.c_size_t),
         ("metric", ARRAY),
         ("cost_function", c.c_void_p),
@@ -134,6 +141,7 @@ class wvgd_results(c.Structure):
         ("stop", c.c_int),
         ("iterations", c.c_size_t),
         ("evaluations", c.c_size_t),
+        ("widened", c.c_size_t),
         ("bad_points", c.c_size_t),
         ("zero_points", c.c_size_t),
         ("seconds", c.c_double),
@@ -185,6 +193,27 @@ class wvgd_results(c.Structure):
         ("sd_se", P_DOUBLE),
         ("tail_k", P_DOUBLE),
         ("tail_k_limit", c.c_double),
+        ("walks", c.c_size_t),
+        ("walks_outside", c.c_size_t),
+        ("walks_evaluations", c.c_size_t),
+        ("bent", c.c_bool),
+        ("bend_arguments", c.c_size_t),
+        ("bend_maps", c.c_size_t),
+        ("bend_evaluations", c.c_size_t),
+        ("finish", c.c_char_p),
+        ("finish_chains", c.c_size_t),
+        ("finish_trajectories", c.c_size_t),
+        ("finish_states", c.c_size_t),
+        ("finish_rungs", c.c_size_t),
+        ("finish_evaluations", c.c_size_t),
+        ("finish_acceptance", c.c_double),
+        ("finish_jumps", c.c_double),
+        ("finish_mean_se", c.c_double),
+        ("finish_sd_se", c.c_double),
+        ("finish_rhat", c.c_double),
+        ("finish_drift", c.c_double),
+        ("finish_tau", c.c_double),
+        ("finish_missing", c.c_double),
     ]
 
 
@@ -213,8 +242,20 @@ class wvgd_description(c.Structure):
     ]
 
 
+class wvgd_prediction(c.Structure):
+    _fields_ = [(name, c.c_double) for name in ("mean", "sd", "q5", "q50", "q95", "lower", "upper")]
+
+
 class wvgd_model_info(c.Structure):
     _fields_ = [("name", c.c_char_p), ("data", c.c_char_p), ("help", c.c_char_p)]
+
+
+class wvgd_curve(c.Structure):
+    _fields_ = [("kind", c.c_int), *[(name, c.c_double) for name in ("centre", "scale", "low", "high")]]
+
+
+class wvgd_own_model(c.Structure):
+    _fields_ = [("model", wvgd_model), ("curve", c.POINTER(wvgd_curve)), ("prior", c.c_char_p)]
 
 
 STRUCTS = (
@@ -228,6 +269,9 @@ STRUCTS = (
     wvgd_trace_row,
     wvgd_description,
     wvgd_model_info,
+    wvgd_prediction,
+    wvgd_curve,
+    wvgd_own_model,
 )
 
 P_ERROR = c.POINTER(wvgd_error)
@@ -277,6 +321,7 @@ TOOLS = {
     "wvgd_request_free": (None, [c.c_void_p]),
     "wvgd_request_set": (c.c_int, [c.c_void_p, c.c_char_p, c.c_char_p, P_ERROR]),
     "wvgd_request_command": (c.c_int, [c.c_void_p, c.c_char_p, P_ERROR]),
+    "wvgd_request_own": (c.c_int, [c.c_void_p, c.POINTER(wvgd_own_model), P_ERROR]),
     "wvgd_request_notes": (None, [c.c_void_p, NOTE, c.c_void_p]),
     "wvgd_model_describe": (c.POINTER(wvgd_model_info), [c.c_size_t]),
     "wvgd_open": (c.c_void_p, [c.c_void_p, P_ERROR]),
@@ -287,9 +332,19 @@ TOOLS = {
     "wvgd_session_run": (c.c_int, [c.c_void_p, PROGRESS, c.c_void_p, P_ERROR]),
     "wvgd_session_write": (c.c_int, [c.c_void_p, c.c_char_p, c.c_bool, P_ERROR]),
     "wvgd_session_summary": (c.c_int, [c.c_void_p, c.c_int, c.c_size_t, c.POINTER(c.c_char_p), P_ERROR]),
+    "wvgd_session_option": (c.c_char_p, [c.c_void_p, c.c_char_p]),
     "wvgd_session_names": (P_TEXT, [c.c_void_p, P_SIZE]),
     "wvgd_session_draws": (
         c.c_int,
         [c.c_void_p, c.c_int, c.c_uint64, c.c_size_t, ARRAY, ARRAY, P_ERROR],
     ),
+    "wvgd_session_values": (c.c_int, [c.c_void_p, c.c_size_t, ARRAY, ARRAY, P_ERROR]),
+    "wvgd_session_predict": (
+        c.c_int,
+        [c.c_void_p, c.c_char_p, c.c_size_t, c.POINTER(c.POINTER(wvgd_prediction)), P_SIZE, P_ERROR],
+    ),
+    "wvgd_compare_sessions": (c.c_void_p, [c.c_size_t, c.POINTER(c.c_void_p), P_TEXT, P_ERROR]),
+    "wvgd_comparison_free": (None, [c.c_void_p]),
+    "wvgd_comparison_notes": (P_TEXT, [c.c_void_p, P_SIZE]),
+    "wvgd_comparison_text": (c.c_int, [c.c_void_p, c.c_bool, P_TEXT, P_ERROR]),
 }

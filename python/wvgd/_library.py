@@ -39,14 +39,21 @@ def _places() -> Iterator[Path]:
         yield parent / "lib64"
 
 
+BUNDLE = HERE / "lib" / "libwvgd-bundle.so"  # of a wheel: both libraries in one, with a BLAS of its own
+
+
 def _load(name: str, functions: dict) -> c.CDLL:
     found = [place / name for place in _places() if (place / name).exists()]
+    if BUNDLE.exists() and not os.environ.get("WVGD_LIBRARY_DIR"):
+        found = [BUNDLE]
     try:
         library = c.CDLL(str(found[0]) if found else name)
     except OSError as error:
         raise ImportError(
             f"cannot load {name}: {error}. Build wvgd (make), or set WVGD_LIBRARY_DIR to the directory that has it"
         ) from None
+    if found == [BUNDLE]:
+        library.wvgd_bundle_begin()
     for function, (result, arguments) in functions.items():
         call = getattr(library, function)
         call.restype, call.argtypes = result, arguments
@@ -75,10 +82,11 @@ class _OneThread:
 
     def __init__(self) -> None:
         try:
-            self.get, self.set = core.openblas_get_num_threads, core.openblas_set_num_threads
+            self.get: Any = core.openblas_get_num_threads
+            self.set: Any = core.openblas_set_num_threads
             self.get.restype, self.set.restype, self.set.argtypes = c.c_int, None, [c.c_int]
         except AttributeError:  # another BLAS
-            self.get, self.set = None, None
+            self.get = self.set = None
         self.forget()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self.forget)
@@ -105,7 +113,18 @@ class _OneThread:
                 self.set(self.before)
 
 
+class _AsBefore:
+    """with as_before: inside of one_thread, BLAS has its threads again, for a function of the user's."""
+
+    def __enter__(self) -> None:
+        one_thread.__exit__()
+
+    def __exit__(self, *_: Any) -> None:
+        one_thread.__enter__()
+
+
 one_thread = _OneThread()
+as_before = _AsBefore()
 
 
 def call(function: Any, *arguments: Any, doing: str = "") -> None:
@@ -128,8 +147,9 @@ def make(function: Any, *arguments: Any, doing: str = "") -> int:
 
 
 def address(array: np.ndarray) -> int:
-    """Where the numbers of a C-contiguous array are. (ctypes.cast, and what numpy makes of it, leaves cycles behind.)"""
-    return array.ctypes.data
+    """Where the numbers of a C-contiguous array are. (ctypes.cast, and what numpy makes of it, leaves cycles behind;
+    array.ctypes is slower.)"""
+    return array.__array_interface__["data"][0]
 
 
 def copied(pointer: Any, *shape: int) -> np.ndarray:

@@ -8,14 +8,14 @@ u, that of x times dx/du. Priors are normalised, so that the log evidence is tha
 from __future__ import annotations
 
 import math
+import re
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from ._data import shaped
+from . import _layout
+from ._answer import gradient_dict, of_all, of_each
 from ._errors import ArgumentError
-from ._fit import Fit
-from ._library import copied
 
 
 class At(NamedTuple):
@@ -27,18 +27,45 @@ class At(NamedTuple):
     grad: np.ndarray  # [n] its derivative
 
 
-class Distribution:
-    """A prior of one parameter: wvgd.normal and the others make it."""
+class Curve(NamedTuple):
+    """x(u), with s = centre + scale u: s itself, exp(s), or low + (high - low) / (1 + exp(-s))."""
 
-    def __init__(self, text: str, at: Callable[[np.ndarray], At]) -> None:
-        self.text, self.at = text, at
+    kind: str  # LINE, POSITIVE, BETWEEN
+    centre: float
+    scale: float
+    low: float = 0.0
+    high: float = 0.0
+
+    def inverse(self, x: np.ndarray) -> np.ndarray:
+        """u of x; infinite or NaN outside of its range."""
+        with np.errstate(all="ignore"):
+            if self.kind == "POSITIVE":
+                x = np.log(x)
+            elif self.kind == "BETWEEN":
+                x = np.log((x - self.low) / (self.high - x))
+            return (x - self.centre) / self.scale
+
+
+class Distribution:
+    """A prior of one parameter: wvgd.normal and the others make it. text, such as "normal(0, 5)", makes the same again."""
+
+    def __init__(self, text: str, curve: Curve, at: Callable[[np.ndarray], At]) -> None:
+        self.text, self.curve, self.at = text, curve, at
 
     def __repr__(self) -> str:
         return self.text
 
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return distribution, (self.text,)
+
+
+def _text(name: str, *numbers: float) -> str:
+    """name(1, 2.5, ...), from which exactly the same numbers can be read."""
+    return f"{name}({', '.join(f'{x:g}' if float(f'{x:g}') == x else repr(x) for x in numbers)})"
+
 
 def _number(name: str, argument: str, value: float, positive: bool = False) -> float:
-    if isinstance(value, (str, bytes)) or not np.isscalar(value) or not math.isfinite(value):
+    if isinstance(value, (bool, complex)) or not isinstance(value, (int, float, np.number)) or not np.isfinite(value):
         raise ArgumentError(f"{name}: {argument} is {value!r}: expected a finite number")
     if positive and value <= 0:
         raise ArgumentError(f"{name}: {argument} is {value}: expected more than 0")
@@ -51,19 +78,19 @@ def _line(text: str, c: float, k: float, log_p: Callable[[np.ndarray], Tuple[np.
     def at(u: np.ndarray) -> At:
         return At(c + k * u, np.full_like(u, k), *log_p(u))
 
-    return Distribution(text, at)
+    return Distribution(text, Curve("LINE", c, k), at)
 
 
 def _positive(text: str, c: float, k: float, log_p: Callable[[np.ndarray], Tuple[np.ndarray, np.ndarray]]) -> Distribution:
     """x = c exp(k u). log_p(x): log density of log x, and its derivative in log x."""
 
     def at(u: np.ndarray) -> At:
-        with np.errstate(over="ignore", invalid="ignore"):
-            x = c * np.exp(k * u)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            x = np.exp(math.log(c) + k * u)
             value, grad = log_p(x)
         return At(x, k * x, value + math.log(k), k * grad)
 
-    return Distribution(text, at)
+    return Distribution(text, Curve("POSITIVE", math.log(c), k), at)
 
 
 def _between(text: str, low: float, high: float, a: float, b: float, c: float, k: float) -> Distribution:
@@ -77,7 +104,7 @@ def _between(text: str, low: float, high: float, a: float, b: float, c: float, k
         x = np.where(t < 0, low + (high - low) * s, high - (high - low) * r)
         return At(x, (high - low) * k * s * r, log_norm + a * log_s + b * log_r, k * (a * r - b * s))
 
-    return Distribution(text, at)
+    return Distribution(text, Curve("BETWEEN", c, k, low, high), at)
 
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
@@ -90,7 +117,7 @@ def _standard(u: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
 def normal(mean: float = 0, sd: float = 1) -> Distribution:
     """Normal with this mean and sd."""
     mean, sd = _number("normal", "mean", mean), _number("normal", "sd", sd, True)
-    return _line(f"normal({mean:g}, {sd:g})", mean, sd, _standard)
+    return _line(_text("normal", mean, sd), mean, sd, _standard)
 
 
 def student_t(nu: float, location: float = 0, scale: float = 1) -> Distribution:
@@ -102,7 +129,7 @@ def student_t(nu: float, location: float = 0, scale: float = 1) -> Distribution:
     def log_p(u: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
         return norm - 0.5 * (nu + 1) * np.log1p(u**2 / nu), -(nu + 1) * u / (nu + u**2)
 
-    return _line(f"student_t({nu:g}, {location:g}, {scale:g})", location, scale, log_p)
+    return _line(_text("student_t", nu, location, scale), location, scale, log_p)
 
 
 def lognormal(mean: float = 0, sd: float = 1) -> Distribution:
@@ -114,7 +141,7 @@ def lognormal(mean: float = 0, sd: float = 1) -> Distribution:
             x = np.exp(mean + sd * u)
         return At(x, sd * x, *_standard(u))
 
-    return Distribution(f"lognormal({mean:g}, {sd:g})", at)
+    return Distribution(_text("lognormal", mean, sd), Curve("POSITIVE", mean, sd), at)
 
 
 def gamma(shape: float, rate: float = 1) -> Distribution:
@@ -122,7 +149,7 @@ def gamma(shape: float, rate: float = 1) -> Distribution:
     shape, rate = _number("gamma", "shape", shape, True), _number("gamma", "rate", rate, True)
     norm = shape * math.log(rate) - math.lgamma(shape)
     return _positive(
-        f"gamma({shape:g}, {rate:g})",
+        _text("gamma", shape, rate),
         shape / rate,
         1 / math.sqrt(shape),
         lambda x: (norm + shape * np.log(x) - rate * x, shape - rate * x),
@@ -133,7 +160,7 @@ def exponential(rate: float = 1) -> Distribution:
     """Exponential with mean 1/rate."""
     rate = _number("exponential", "rate", rate, True)
     made = gamma(1, rate)
-    return Distribution(f"exponential({rate:g})", made.at)
+    return Distribution(_text("exponential", rate), made.curve, made.at)
 
 
 def half_normal(sd: float = 1) -> Distribution:
@@ -141,7 +168,7 @@ def half_normal(sd: float = 1) -> Distribution:
     sd = _number("half_normal", "sd", sd, True)
     norm = math.log(2) - HALF_LOG_2PI - math.log(sd)
     return _positive(
-        f"half_normal({sd:g})", 0.7 * sd, 1.0, lambda x: (norm - 0.5 * (x / sd) ** 2 + np.log(x), 1 - (x / sd) ** 2)
+        _text("half_normal", sd), 0.7 * sd, 1.0, lambda x: (norm - 0.5 * (x / sd) ** 2 + np.log(x), 1 - (x / sd) ** 2)
     )
 
 
@@ -154,7 +181,7 @@ def half_cauchy(scale: float = 1) -> Distribution:
         r = (x / scale) ** 2
         return norm - np.log1p(r) + np.log(x), 1 - 2 * r / (1 + r)
 
-    return _positive(f"half_cauchy({scale:g})", scale, 1.5, log_p)
+    return _positive(_text("half_cauchy", scale), scale, 1.5, log_p)
 
 
 def uniform(low: float = 0, high: float = 1) -> Distribution:
@@ -162,13 +189,27 @@ def uniform(low: float = 0, high: float = 1) -> Distribution:
     low, high = _number("uniform", "low", low), _number("uniform", "high", high)
     if low >= high:
         raise ArgumentError(f"uniform: high is {high}: expected more than low, {low}")
-    return _between(f"uniform({low:g}, {high:g})", low, high, 1, 1, 0, 1.7)
+    return _between(_text("uniform", low, high), low, high, 1, 1, 0, 1.7)
 
 
 def beta(a: float, b: float) -> Distribution:
     """Beta with density proportional to x^(a-1) (1-x)^(b-1)."""
     a, b = _number("beta", "a", a, True), _number("beta", "b", b, True)
-    return _between(f"beta({a:g}, {b:g})", 0, 1, a, b, math.log(a / b), math.sqrt(1 / a + 1 / b))
+    return _between(_text("beta", a, b), 0, 1, a, b, math.log(a / b), math.sqrt(1 / a + 1 / b))
+
+
+NAMED: Dict[str, Callable[..., Distribution]] = {
+    "normal": normal, "student_t": student_t, "lognormal": lognormal, "gamma": gamma, "exponential": exponential,
+    "half_normal": half_normal, "half_cauchy": half_cauchy, "uniform": uniform, "beta": beta,
+}  # fmt: skip
+
+
+def distribution(text: str) -> Distribution:
+    """The distribution of a text such as "normal(0, 5)"."""
+    match = re.fullmatch(r"(\w+)\(([^()]*)\)", text)
+    if not match or match.group(1) not in NAMED:
+        raise ArgumentError(f"{text!r} is not a prior: expected one of {', '.join(NAMED)}, with numbers in parentheses")
+    return NAMED[match.group(1)](*map(float, match.group(2).split(",")))
 
 
 class Prior:
@@ -190,6 +231,20 @@ class Prior:
     def __repr__(self) -> str:
         return "Prior(" + ", ".join(f"{name}={made}" for name, made in self.parameters.items()) + ")"
 
+    @classmethod
+    def of_text(cls, text: str, names: List[str]) -> Optional["Prior"]:
+        """The prior with these names whose repr is text, or None if there is none."""
+        rest, found = text.replace("Prior(", "", 1), {}
+        for name in names:
+            match = re.match(re.escape(name) + r"=(\w+\([^()]*\))(?:, |\)$)", rest)
+            if not match:
+                return None
+            try:
+                found[name], rest = distribution(match.group(1)), rest[match.end() :]
+            except (ValueError, TypeError):
+                return None
+        return cls(**found) if not rest else None
+
     @property
     def names(self) -> List[str]:
         return list(self.parameters)
@@ -200,73 +255,32 @@ class Prior:
         column = lambda name: np.stack([getattr(one, name) for one in each], axis=1)  # noqa: E731
         return At(column("x"), column("slope"), column("log_p").sum(axis=1), column("grad"))
 
+    def inverse(self, x: np.ndarray) -> np.ndarray:
+        """Coordinates u [n][dim] of values x [n][dim] of the parameters."""
+        return np.stack([made.curve.inverse(x[:, i]) for i, made in enumerate(self.parameters.values())], axis=1)
+
+    def curves(self) -> List[_layout.wvgd_curve]:
+        """The same for the library."""
+        kinds = {kind: _layout.CONSTANTS[f"WVGD_CURVE_{kind}"] for kind in ("LINE", "POSITIVE", "BETWEEN")}
+        every = [made.curve for made in self.parameters.values()]
+        return [_layout.wvgd_curve(kinds[v.kind], v.centre, v.scale, v.low, v.high) for v in every]
+
     def density(self, log_likelihood: Callable[[Dict[str, Any]], Any], vectorized: bool) -> Callable[[np.ndarray], Any]:
         """The log density in u, with its gradient if the likelihood has one."""
         names = self.names
+        gradients = gradient_dict(names, "log_likelihood")
 
         def log_density(u: np.ndarray) -> Any:
             prior = self.at(u)
-            answer, grads = _ask(log_likelihood, names, prior.x, vectorized)
-            log_p = np.where(np.isneginf(prior.log_p), -np.inf, prior.log_p + answer)
-            if grads is None:
+            if vectorized:
+                said = log_likelihood({name: prior.x[:, i].copy() for i, name in enumerate(names)})
+                answer = of_all(said, len(u), "log_likelihood", gradients)
+            else:
+                each = [log_likelihood(dict(zip(names, map(float, point)))) for point in prior.x]
+                answer = of_each(each, "log_likelihood", gradients)
+            log_p = np.where(np.isneginf(prior.log_p), -np.inf, prior.log_p + answer.log_p)
+            if answer.grad is None:
                 return log_p
-            return log_p, prior.grad + prior.slope * grads
+            return log_p, prior.grad + prior.slope * answer.grad
 
         return log_density
-
-
-def _ask(function: Callable, names: List[str], x: np.ndarray, vectorized: bool) -> Tuple[np.ndarray, Optional[np.ndarray]]:
-    """(log likelihood [n], gradient [n][dim] or None) at x [n][dim], checked."""
-    if vectorized:
-        answer = function({name: x[:, i].copy() for i, name in enumerate(names)})
-        value, grads = answer if isinstance(answer, tuple) else (answer, None)
-    else:
-        each = [function(dict(zip(names, map(float, point)))) for point in x]
-        pairs = [one if isinstance(one, tuple) else (one, None) for one in each]
-        value = [one for one, _ in pairs]
-        grads = None if any(grad is None for _, grad in pairs) else {k: [g[k] for _, g in pairs] for k in names}
-    value = shaped(value, (len(x),), "what log_likelihood returned")
-    if grads is None:
-        return value, None
-    if not isinstance(grads, dict) or set(grads) != set(names):
-        raise ValueError(f"the gradient that log_likelihood returned is not a dict with the keys {', '.join(names)}")
-    columns = [shaped(grads[name], (len(x),), f"the gradient in {name} that log_likelihood returned") for name in names]
-    return value, np.stack(columns, axis=1)
-
-
-class PriorFit(Fit):
-    """A fit of a likelihood under a Prior. All that it reports is in the parameters themselves."""
-
-    def __init__(self, prior: Prior, **options: Any) -> None:
-        super().__init__(len(prior.names), names=prior.names, **options)
-        self.prior = prior
-
-    def _quantities(self) -> Tuple[np.ndarray, np.ndarray]:
-        u, log_w = self._closing()
-        return self.prior.at(u).x, log_w
-
-    def _draws(self, n: int, seed: int, source: str) -> np.ndarray:
-        return self.prior.at(super()._draws(n, seed, source)).x
-
-    @property
-    def particles(self) -> np.ndarray:
-        view = self._view()
-        return self.prior.at(copied(view.z, view.N, view.D)).x
-
-    @property
-    def mean(self) -> np.ndarray:
-        return self.describe(self._quantities()[0])["mean"]
-
-    @property
-    def sd(self) -> np.ndarray:
-        return self.describe(self._quantities()[0])["sd"]
-
-    @property
-    def mcse(self) -> np.ndarray:
-        return self.describe(self._quantities()[0])["mcse"]
-
-    def cell(self, z: Any) -> np.ndarray:
-        raise ArgumentError("cell: not available with a prior yet; the cells are in other coordinates")
-
-    def log_q(self, z: Any) -> np.ndarray:
-        raise ArgumentError("log_q: not available with a prior yet; the ensemble is in other coordinates")

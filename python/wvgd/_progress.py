@@ -29,9 +29,12 @@ class Reporter:
         self.shown_at = time.monotonic()
         self.width = 0
 
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody looks at it."""
+        return bool(self.function or self.line)
+
     def update(self, progress: _layout.wvgd_progress, evaluations: int) -> None:
-        if not (self.function or self.line):
-            return
         now = Progress(progress.stage.decode(), progress.iteration, evaluations, progress.pelbo, progress.ess)
         if self.function:
             self.function(now)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ctypes as c
 import html
 import math
+import re
+import threading
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from . import _layout
-from ._data import count, real_array
+from ._data import count, finite, real_array, stream
 from ._errors import ArgumentError
 from ._library import address, call, copied, core, texts
 
@@ -30,21 +32,36 @@ class Progress(NamedTuple):
 
 @dataclass(frozen=True)
 class Summary:
-    """Posterior of every quantity, a row each; print it, or take columns: summary["mean"]."""
+    """Posterior of every quantity, a row each; print it, or take columns: summary["mean"], and those that are not
+    printed: sd_se, tail_k and the errors of quantiles, summary["95% se"]. A star marks an sd whose tail_k is too large:
+    it, and perhaps the mean, cannot be relied on."""
 
     names: List[str]
     columns: Dict[str, np.ndarray]  # of numbers, [len(names)] each
     verdict: str
     lines: List[str] = field(default_factory=list)  # reasons, warnings
+    others: Dict[str, np.ndarray] = field(default_factory=dict)  # columns that are not printed: errors, tail_k
+    marked: Sequence[bool] = ()  # [len(names)] the sd, and perhaps the mean, cannot be relied on
 
     def __getitem__(self, column: str) -> np.ndarray:
-        return self.columns[column]
+        return self.columns[column] if column in self.columns else self.others[column]
+
+    def to_pandas(self) -> Any:
+        """A pandas.DataFrame with a row per quantity, which needs pandas."""
+        import pandas
+
+        return pandas.DataFrame({**self.columns, **self.others}, index=list(self.names))
+
+    def _fields(self, i: int) -> List[str]:
+        """Row i as texts; a star follows an sd that cannot be relied on."""
+        stars = {"sd": "*" if len(self.marked) and self.marked[i] else ""}
+        return [f"{column[i]:.4g}{stars.get(name, '')}" for name, column in self.columns.items()]
 
     def __str__(self) -> str:
         width = max([len(name) for name in self.names] + [9])
         head = f"{'parameter':<{width}}" + "".join(f"{name:>11}" for name in self.columns)
         rows = [
-            f"{name:<{width}}" + "".join(f"{column[i]:>11.4g}" for column in self.columns.values())
+            f"{name:<{width}}" + "".join(f"{text:>11}" for text in self._fields(i))
             for i, name in enumerate(self.names)
         ]
         return "\n".join([head, *rows, "", f"Verdict: {self.verdict}", *[f"  - {line}" for line in self.lines]])
@@ -55,11 +72,12 @@ class Summary:
         cells = "".join(f"<th>{html.escape(name)}</th>" for name in ["parameter", *self.columns])
         rows = "".join(
             f"<tr><td>{html.escape(name)}</td>"
-            + "".join(f"<td>{column[i]:.4g}</td>" for column in self.columns.values())
+            + "".join(f"<td>{text}</td>" for text in self._fields(i))
             + "</tr>"
             for i, name in enumerate(self.names)
         )
-        return f"<p><b>Verdict: {html.escape(self.verdict)}</b></p><table><tr>{cells}</tr>{rows}</table>"
+        lines = "".join(f"<li>{html.escape(line)}</li>" for line in self.lines)
+        return f"<p><b>Verdict: {html.escape(self.verdict)}</b></p><ul>{lines}</ul><table><tr>{cells}</tr>{rows}</table>"
 
 
 @dataclass(frozen=True)
@@ -76,26 +94,62 @@ class Mode:
     def draws(self, n: int = 1000, seed: int = 1) -> np.ndarray:
         """n draws from the posterior in this mode, with equal weights: [n][quantities]."""
         n = count(n, "n")
-        chosen = np.random.default_rng(seed).choice(len(self.points), size=n, p=self.weights)
+        chosen = np.random.default_rng(stream(seed)).choice(len(self.points), size=n, p=self.weights)
         return self.points[chosen]
+
+
+class Resampled(NamedTuple):
+    """Closing draws, resampled to equal weights."""
+
+    z: np.ndarray  # [n][dim]
+    log_p: np.ndarray  # [n]
+    log_weight: np.ndarray  # [n] that the draw had
+    cell: np.ndarray  # [n]
+
+
+def in_python(lines: List[str]) -> List[str]:
+    """Sentences that name options as the program does, --init-scale, with the names that they have here, init_scale."""
+
+    def name(found: "re.Match[str]") -> str:
+        return found.group(1).replace("-", "_")
+
+    return [re.sub(r"--([a-z][a-z-]*)", name, line) for line in lines]
 
 
 class Result:
     """Results of a fit: of wvgd.Fit, and of a run of a model by name."""
 
     _pointer: Optional[int] = None  # to the wvgd_fit
+    _lock: threading.RLock  # for whoever reads or changes it: one thread at a time
     names: List[str]  # of the quantities
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(
+            f"a {type(self).__name__} cannot be copied or pickled: pass on its numbers (to_dict(), draws()), "
+            "or write its run directory and wvgd.load it"
+        )
+
     # ---- from the library --------------------------------------------------------------------------------------------
+    def _call(self, function: Any, *arguments: Any) -> None:
+        with self._lock:
+            call(function, *arguments)
+
     def _view(self) -> _layout.wvgd_results:
-        """The results now. What it points to lives until the fit goes on."""
+        """The results now. What it points to lives until the fit goes on: look at it with _lock only."""
         results = _layout.wvgd_results()
-        core.wvgd_get_results(self._pointer, c.byref(results))
+        with self._lock:
+            core.wvgd_get_results(self._pointer, c.byref(results))
         return results
 
     def _array(self, name: str, *shape: str) -> np.ndarray:
-        view = self._view()
-        return copied(getattr(view, name), *[getattr(view, size) for size in shape])
+        with self._lock:
+            view = self._view()
+            return copied(getattr(view, name), *[getattr(view, size) for size in shape])
+
+    def _texts(self, name: str, number: str) -> List[str]:
+        with self._lock:
+            view = self._view()
+            return texts(getattr(view, name), getattr(view, number))
 
     def _ended(self, what: str) -> None:
         if not self.done:
@@ -104,8 +158,19 @@ class Result:
     def _closing(self) -> Tuple[np.ndarray, np.ndarray]:
         """Closing draws of the parameters [n][D], and normalised log weights [n]."""
         n, z, log_w = c.c_size_t(), _layout.P_DOUBLE(), _layout.P_DOUBLE()
-        call(core.wvgd_draws, self._pointer, c.byref(n), c.byref(z), None, c.byref(log_w), None)
-        return copied(z, n.value, self._view().D), copied(log_w, n.value)
+        with self._lock:
+            call(core.wvgd_draws, self._pointer, c.byref(n), c.byref(z), None, c.byref(log_w), None)
+            return copied(z, n.value, self._view().D), copied(log_w, n.value)
+
+    def _resampled(self, n: int, seed: int) -> Resampled:
+        """The points that draws(n, seed) shows, and what is known of them."""
+        z, index = np.empty((n, self.dim)), np.empty(n, dtype=np.uintp)
+        size, log_p, log_w, cell = c.c_size_t(), _layout.P_DOUBLE(), _layout.P_DOUBLE(), c.POINTER(c.c_uint32)()
+        with self._lock:
+            call(core.wvgd_resample, self._pointer, seed, n, address(z), address(index))
+            call(core.wvgd_draws, self._pointer, c.byref(size), None, c.byref(log_p), c.byref(log_w), c.byref(cell))
+            cells = np.array(cell[: size.value], dtype=np.int64)
+            return Resampled(z, copied(log_p, size.value)[index], copied(log_w, size.value)[index], cells[index])
 
     def _quantities(self) -> Tuple[np.ndarray, np.ndarray]:
         """The same for what names names."""
@@ -116,8 +181,9 @@ class Result:
     def done(self) -> bool:
         """Whether the fit has ended."""
         progress = _layout.wvgd_progress()
-        core.wvgd_get_progress(self._pointer, c.byref(progress))
-        return progress.stage == b"done"
+        with self._lock:
+            core.wvgd_get_progress(self._pointer, c.byref(progress))
+            return bool(progress.stage == b"done")
 
     @property
     def reliable(self) -> bool:
@@ -126,15 +192,13 @@ class Result:
 
     @property
     def reasons(self) -> List[str]:
-        """What speaks against the result, each with a remedy; if nothing does, what was tried."""
-        view = self._view()
-        return texts(view.reason, view.reasons)
+        """The problems of the result, each with a remedy; if there are none, what was checked."""
+        return in_python(self._texts("reason", "reasons"))
 
     @property
     def warnings(self) -> List[str]:
-        """Other things to know, each with a remedy."""
-        view = self._view()
-        return texts(view.warning, view.warnings)
+        """Other warnings, each with a remedy."""
+        return in_python(self._texts("warning", "warnings"))
 
     @property
     def verdict(self) -> str:
@@ -143,7 +207,7 @@ class Result:
 
     @property
     def stop(self) -> str:
-        """Why the fit ended: converged, max_iter, max_evaluations, time_up, stopped; or running."""
+        """Why the fit ended: converged, finished (by chains), max_iter, max_evaluations, time_up, stopped; or running."""
         return core.wvgd_stop_name(self._view().stop).decode()
 
     # ---- numbers -----------------------------------------------------------------------------------------------------
@@ -184,7 +248,7 @@ class Result:
 
     @property
     def evaluations(self) -> int:
-        """Density values that were asked for."""
+        """Number of evaluations of the density."""
         return self._view().evaluations
 
     @property
@@ -226,9 +290,10 @@ class Result:
     def trace(self) -> np.ndarray:
         """A structured array, a row per iteration."""
         rows = c.c_size_t()
-        pointer = core.wvgd_trace(self._pointer, c.byref(rows))
         kinds = [(name, np.int64 if kind is c.c_size_t else float) for name, kind in _layout.wvgd_trace_row._fields_]
-        values = [tuple(getattr(pointer[i], name) for name, _ in kinds) for i in range(rows.value)]
+        with self._lock:
+            pointer = core.wvgd_trace(self._pointer, c.byref(rows))
+            values = [tuple(getattr(pointer[i], name) for name, _ in kinds) for i in range(rows.value)]
         return np.array(values, dtype=kinds)
 
     # ---- the posterior as a distribution -----------------------------------------------------------------------------
@@ -241,11 +306,12 @@ class Result:
         self._ended("draws")
         if source not in ("posterior", "ensemble"):
             raise ValueError(f"source is {source!r}: expected 'posterior' or 'ensemble'")
-        return self._draws(count(n, "n"), count(seed, "seed", 0), source)
+        return self._draws(count(n, "n"), stream(seed), source)
 
     def _draws(self, n: int, seed: int, source: str) -> np.ndarray:
         z = np.empty((n, self.dim))
-        call(core.wvgd_resample if source == "posterior" else core.wvgd_sample, self._pointer, seed, n, address(z), None)
+        function = core.wvgd_resample if source == "posterior" else core.wvgd_sample
+        self._call(function, self._pointer, seed, n, address(z), None)
         return z
 
     def posterior(self) -> Tuple[np.ndarray, np.ndarray]:
@@ -256,17 +322,19 @@ class Result:
     def log_q(self, z: Any) -> np.ndarray:
         """Log density of the ensemble at points z [n][dim]: [n]."""
         self._ended("log_q")
-        points = self._points(z)
+        return self._ensemble(self._points(z))
+
+    def _ensemble(self, points: np.ndarray) -> np.ndarray:
         log_q = np.empty(len(points))
-        call(core.wvgd_log_q, self._pointer, len(points), address(points), address(log_q))
+        self._call(core.wvgd_log_q, self._pointer, len(points), address(points), address(log_q))
         return log_q
 
     def cell(self, z: Any) -> np.ndarray:
         """The particle, from 0, whose cell each of the points z [n][dim] is in: [n]."""
         self._ended("cell")
-        points = self._points(z)
+        points = finite(self._points(z), "z")
         cell = np.empty(len(points), dtype=np.uintp)
-        call(core.wvgd_cell, self._pointer, len(points), address(points), address(cell))
+        self._call(core.wvgd_cell, self._pointer, len(points), address(points), address(cell))
         return cell.astype(np.int64)
 
     def _points(self, z: Any) -> np.ndarray:
@@ -274,6 +342,13 @@ class Result:
         if points.ndim != 2 or points.shape[1] != self.dim:
             raise ValueError(f"z has shape {points.shape}: expected (n, {self.dim})")
         return points
+
+    def keys(self) -> List[str]:
+        """The names of the quantities: dict(fit) has their draws."""
+        return list(self.names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
 
     def __getitem__(self, name: str) -> np.ndarray:
         """Draws of one quantity: draws()[:, i]."""
@@ -289,10 +364,10 @@ class Result:
         z, log_w = self._closing()
         values = self._quantities()[0]
         mode = np.empty(len(z), dtype=np.uintp)
-        call(core.wvgd_mode, self._pointer, len(z), address(z), address(mode))
+        self._call(core.wvgd_mode, self._pointer, len(z), address(z), address(mode))
         inside = np.ascontiguousarray(mode[:, None] == np.arange(found), dtype=float)
         mass, var, se = np.empty(found), np.empty(found), np.empty(found)
-        call(core.wvgd_expect, self._pointer, found, address(inside), address(mass), address(var), address(se))
+        self._call(core.wvgd_expect, self._pointer, found, address(inside), address(mass), address(var), address(se))
         weight = np.exp(log_w)
         modes = [
             _mode(mass[k], se[k], values[mode == k], weight[mode == k])
@@ -314,12 +389,12 @@ class Result:
         if value.ndim != 2 or len(value) != n:
             raise ValueError(f"values has shape {value.shape}: expected ({n}, m), a row per closing draw")
         value = np.ascontiguousarray(value)
-        level = real_array(levels, "levels")
+        level = np.atleast_1d(real_array(levels, "levels"))
         m = value.shape[1]
         parts = {name: np.empty(m) for name in ("mean", "var", "mcse", "sd_se", "tail_k")}
         parts.update({name: np.empty((m, len(level))) for name in ("quantile", "quantile_se")})
         to = _layout.wvgd_description(**{name: address(array) for name, array in parts.items()})
-        call(core.wvgd_describe, self._pointer, m, address(value), len(level), address(level), c.byref(to))
+        self._call(core.wvgd_describe, self._pointer, m, address(value), len(level), address(level), c.byref(to))
         parts["sd"] = np.sqrt(parts.pop("var"))
         return parts
 
@@ -330,12 +405,16 @@ class Result:
         found = self.describe(self._quantities()[0])
         columns = {"mean": found["mean"], "mcse": found["mcse"], "sd": found["sd"]}
         columns.update({f"{100 * level:g}%": found["quantile"][:, k] for k, level in enumerate(LEVELS)})
-        return Summary(list(self.names), columns, self.verdict, self.reasons + self.warnings)
+        others = {name: found[name] for name in ("sd_se", "tail_k")}
+        others.update({f"{100 * level:g}% se": found["quantile_se"][:, k] for k, level in enumerate(LEVELS)})
+        marked = [bool(k > self._view().tail_k_limit) for k in found["tail_k"]]
+        return Summary(list(self.names), columns, self.verdict, self.reasons + self.warnings, others, marked)
 
     def to_dict(self) -> Dict[str, Any]:
         """The results as plain numbers, lists and texts, by the keys of run.json (docs/formats.md)."""
         view = self._view()
         found = self.describe(self._quantities()[0]) if self.done else {}
+        bend = {"arguments": view.bend_arguments, "maps": view.bend_maps, "evaluations": view.bend_evaluations}
         pair = lambda estimate: {"value": estimate.value, "se": estimate.se}  # noqa: E731
         return {
             "model": {"dim": self.dim, "names": list(self.names)},
@@ -351,7 +430,17 @@ class Result:
             },
             "distortion": pair(view.distortion),
             "diagnostics": {"ess": view.ess, "pareto_k": view.pareto_k, "warnings": self.warnings},
+            "certificate": {"walks": view.walks, "outside": view.walks_outside, "evaluations": view.walks_evaluations},
+            "finish": {
+                "result": (view.finish or b"none").decode(),
+                "chains": view.finish_chains,
+                "trajectories": view.finish_trajectories,
+                "states": view.finish_states,
+                "evaluations": view.finish_evaluations,
+            },
+            **({"bend": bend} if view.bend_maps else {}),
             "verdict": {"reliable": self.reliable, "reasons": self.reasons},
+            "modes": {"starts": view.starts, "found": view.modes, "hit_once": view.hit_once},
             "particles": [
                 {"z": z.tolist(), "beta": float(beta), "beta_se": float(se)}
                 for z, beta, se in zip(self.particles, self.beta, self.beta_se)
@@ -365,14 +454,67 @@ class Result:
 
         return pandas.DataFrame(self.draws(n, seed), columns=self.names)
 
+    def _groups(self, n: int, seed: int) -> Dict[str, Dict[str, np.ndarray]]:
+        drawn, value = self._resampled(n, seed), self.draws(n, seed)
+        coordinates = self.names if len(self.names) == self.dim else [f"z.{i + 1}" for i in range(self.dim)]
+        return {
+            "posterior": {name: value[None, :, i] for i, name in enumerate(self.names)},
+            "unconstrained_posterior": {name: drawn.z[None, :, i] for i, name in enumerate(coordinates)},
+            "sample_stats": {
+                "lp": drawn.log_p[None],
+                "lp_approx": self._ensemble(drawn.z)[None],
+                "log_weight": drawn.log_weight[None],
+                "cell": drawn.cell[None],
+            },
+        }
+
+    def to_arviz(self, n: int = 4000, seed: int = 1) -> Any:
+        """draws(n, seed), one chain with equal weights, in ArviZ's groups: an object of arviz if that is installed, else
+        a dict of groups, each a dict of arrays [1][n].
+
+        posterior; sample_stats with lp (log density of the coordinates), lp_approx (of the ensemble), log_weight (that
+        the draw had) and cell; unconstrained_posterior; with a prior also log_prior and log_likelihood.
+        """
+        self._ended("to_arviz")
+        groups = self._groups(count(n, "n"), stream(seed))
+        try:
+            import arviz
+        except ImportError:
+            return groups
+        if hasattr(arviz, "InferenceData"):
+            return arviz.InferenceData(**{name: arviz.dict_to_dataset(group) for name, group in groups.items()})
+        return arviz.from_dict(groups)
+
+    # ---- pictures ----------------------------------------------------------------------------------------------------
+    def plot_corner(self, names: Optional[Sequence[str]] = None, n: int = 4000, seed: int = 1) -> Any:
+        """Draws of every quantity and every pair: a figure of matplotlib."""
+        return self._plots("plot_corner").corner(self, names, count(n, "n"), seed)
+
+    def plot_forest(self, names: Optional[Sequence[str]] = None) -> Any:
+        """Medians, 50 % and 90 % intervals of the quantities."""
+        return self._plots("plot_forest").forest(self, names)
+
+    def plot_cells(self, names: Optional[Sequence[str]] = None, n: int = 4000, seed: int = 1) -> Any:
+        """Draws of one or two quantities, coloured by cell, and the particles, by their mass."""
+        return self._plots("plot_cells").cells(self, names, count(n, "n"), seed)
+
+    def plot_trace(self) -> Any:
+        """The lower bound over the iterations."""
+        return self._plots("plot_trace").trace(self)
+
+    def _plots(self, what: str) -> Any:
+        from . import _plots
+
+        self._ended(what)
+        return _plots
+
     def __repr__(self) -> str:
+        dim = f"{self.dim} dimension{'s' if self.dim > 1 else ''}"
         if not self.done:
-            return f"<not finished: wvgd fit of {self.dim} dimensions, {self.evaluations} evaluations>"
+            return f"<not finished: wvgd fit of {dim}, {self.evaluations} evaluations>"
         many = f" ({len(self.reasons)} reasons)" if not self.reliable else ""
-        return (
-            f"<{self.verdict}{many}: log evidence {self.log_evidence:.4f} +- {self.log_evidence_se:.4f}, "
-            f"{self.dim} dimensions, {self.evaluations} evaluations, {self.stop}>"
-        )
+        value, se = (f"{x:.4f}" if not 1e9 < abs(x) < math.inf else f"{x:.6g}" for x in (self.log_evidence, self.log_evidence_se))
+        return f"<{self.verdict}{many}: log evidence {value} +- {se}, {dim}, {self.evaluations} evaluations, {self.stop}>"
 
     def _repr_html_(self) -> str:
         return self.summary()._repr_html_() if self.done else f"<pre>{html.escape(repr(self))}</pre>"

@@ -84,6 +84,71 @@ class Models(unittest.TestCase):
         wvgd.fit("logistic", data=IRIS, out=short, max_iter=1)
         self.assertEqual(wvgd.resume(short, max_iter=2000).mean.tolist(), fit.mean.tolist())
 
+    def test_predictions(self):
+        run, new, out = (os.path.join(self.place, name) for name in ("run", "new.csv", "out.csv"))
+        rng = np.random.default_rng(2)
+        x = rng.standard_normal(50)
+        plan = np.array(["basic", "pro"])[rng.integers(0, 2, 50)]
+        data = {"x": x, "plan": plan, "y": 1 + 2 * x + (plan == "pro") + 0.3 * rng.standard_normal(50)}
+        fit = wvgd.fit("linear", data=data, prior_sd=5)
+        rows = {"plan": ["pro", "basic"], "x": [0.5, -1.0], "other": ["u", "v"]}
+        found = fit.predict(rows)
+        w = dict(zip(fit.names, fit.draws(1000).T))  # as many, and the same, as draws.csv has
+        by_hand = w["intercept"] + 0.5 * w["x"] + w["plan[pro]"]
+        self.assertAlmostEqual(found["mean"][0], by_hand.mean(), places=12)
+        self.assertAlmostEqual(found["sd"][0], by_hand.std(ddof=1), places=12)
+        self.assertAlmostEqual(found["q95"][0], np.quantile(by_hand, 0.95), places=12)
+        self.assertTrue(np.all(found["lower"] < found["q5"]) and np.all(found["q95"] < found["upper"]))
+        fit.write(run)
+        Path(new).write_text("x,plan\n0.5,pro\n-1,basic\n")
+        subprocess.run([PROGRAM, "predict", run, "--data", new, "--out", out], check=True, capture_output=True)
+        theirs = np.genfromtxt(out, delimiter=",", names=True)
+        np.testing.assert_array_equal(np.array(found.tolist()), np.array(theirs.tolist()))
+        np.testing.assert_array_equal(wvgd.load(run).predict(new), found)
+        with self.assertRaisesRegex(wvgd.DataError, "no column \"plan\""):
+            fit.predict({"x": [1.0]})
+        with self.assertRaisesRegex(wvgd.DataError, "gold"):
+            fit.predict({"x": [1.0], "plan": ["gold"]})
+
+    def test_glm(self):
+        rng = np.random.default_rng(6)
+        x, group = rng.standard_normal(200), np.array(["a", "b"])[rng.integers(0, 2, 200)]
+        data = {"x": x, "group": group, "y": rng.poisson(np.exp(0.5 + 0.3 * x + (group == "b")))}
+        fit = wvgd.fit("glm", data=data, formula="y ~ x + group", likelihood="poisson")
+        self.assertEqual(list(fit.names), ["intercept", "x", "group[b]"])
+        self.assertTrue(np.all(np.abs(fit.mean - [0.5, 0.3, 1]) < 4 * fit.sd))
+        found = fit.predict({"x": [0.0, 1.0], "group": ["a", "b"]})
+        draws = np.array([fit[name] for name in fit.names])
+        self.assertTrue(abs(found["mean"][1] / np.exp(fit.mean.sum()) - 1) < 0.05)
+        self.assertEqual(draws.shape[0], 3)
+        narrow = wvgd.fit("glm", data=data, formula="y ~ x + group", likelihood="poisson", prior={"slopes": "normal(0, 1)"})
+        self.assertGreater(narrow.log_evidence, fit.log_evidence)
+        with self.assertRaisesRegex(wvgd.ArgumentError, "no parameter \"z\""):
+            wvgd.fit("glm", data=data, formula="y ~ x", likelihood="poisson", prior=["z=normal(0, 1)"])
+        with self.assertRaisesRegex(wvgd.DataError, "\"c\""):
+            fit.predict({"x": [0.0], "group": ["c"]})
+
+    def test_comparison(self):
+        run = os.path.join(self.place, "run")
+        rng = np.random.default_rng(4)
+        x = rng.standard_normal(60)
+        data = {"x": x, "noise": rng.standard_normal(60), "y": 3 * x + rng.standard_normal(60)}
+        both, useful = wvgd.fit("linear", data=data), wvgd.fit("linear", data=data, features="x")
+        useless = wvgd.fit("linear", data=data, features="noise", out=run)
+        found = wvgd.compare(both, useful, run)
+        self.assertEqual([row["run"] for row in found.rows], ["run 2", "run 1", run])
+        self.assertAlmostEqual(found[1]["difference"], both.log_evidence - useful.log_evidence, places=12)
+        self.assertAlmostEqual(found[1]["difference_se"], np.hypot(both.log_evidence_se, useful.log_evidence_se), places=12)
+        self.assertAlmostEqual(sum(row["probability"] for row in found.rows), 1, places=12)
+        self.assertTrue(str(found).startswith("run"))
+        self.assertEqual(wvgd.compare(useless, both, names=["a", "b"])[0]["run"], "b")
+        with self.assertRaisesRegex(wvgd.DataError, "explain different data"):
+            wvgd.compare(both, wvgd.fit("linear", data={**data, "y": x * x}))
+        with self.assertRaisesRegex(TypeError, "run 2 is int"):
+            wvgd.compare(both, 3)
+        with self.assertRaisesRegex(ValueError, "expected 2"):
+            wvgd.compare(both, useful, names=["a"])
+
     def test_report(self):
         fit = wvgd.fit("logistic", data=IRIS)
         try:
@@ -115,7 +180,8 @@ class Models(unittest.TestCase):
             (wvgd.DataError, "no column .none.", lambda: wvgd.fit("logistic", data=IRIS, target="none")),
             (TypeError, "data is int", lambda: wvgd.fit("logistic", data=3)),
             (ValueError, r"data\['b'\] has 2 rows", lambda: wvgd.fit("logistic", data={"a": [1, 2, 3], "b": [0, 1]})),
-            (ValueError, r"data\['a'\]\[1\] is nan", lambda: wvgd.fit("logistic", data={"a": [1, np.nan], "b": [0, 1]})),
+            (ValueError, r"data, row 1: column a: found an empty field", lambda: wvgd.fit("logistic", data={"a": [1, np.nan], "b": [0, 1]})),
+            (ValueError, r"data\['a'\]\[1\] is inf", lambda: wvgd.fit("logistic", data={"a": [1, np.inf], "b": [0, 1]})),
             (ValueError, r"data\['a'\] has shape", lambda: wvgd.fit("logistic", data={"a": np.eye(2), "b": [0, 1]})),
             (wvgd.Error, "nothing", lambda: wvgd.load("nothing")),
         ):
@@ -126,8 +192,14 @@ class Models(unittest.TestCase):
 
 class Guide(unittest.TestCase):
     def test_its_code_runs(self):
-        blocks = re.findall(r"```python\n(.*?)```", (SOURCE / "docs" / "python.md").read_text(), flags=re.S)
-        self.assertGreater(len(blocks), 3)
+        self.check("python.md", 6)
+
+    def test_code_for_those_who_come_from_elsewhere_runs(self):
+        self.check("coming-from.md", 2)
+
+    def check(self, page, verdicts):
+        blocks = re.findall(r"```python\n(.*?)```", (SOURCE / "docs" / page).read_text(), flags=re.S)
+        self.assertGreater(len(blocks), 2)
         before, seen = os.getcwd(), {}
         os.chdir(SOURCE)
         try:
@@ -136,7 +208,7 @@ class Guide(unittest.TestCase):
                     exec(block, seen)
         finally:
             os.chdir(before)
-        self.assertEqual(said.getvalue().count("no problems detected"), 5)
+        self.assertEqual(said.getvalue().count("no problems detected"), verdicts)
 
 
 if __name__ == "__main__":
