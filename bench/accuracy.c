@@ -76,7 +76,7 @@ static outcome fit_target(bench_target *t, unsigned long seed, double init_scale
     wvgd_options_init(&o);
     o.seed = seed;
     o.init_scale = init_scale;
-    o.most_particles = 20; /* as in the program */
+    o.most_particles = 80; /* as in the program */
     wvgd_fit *fit = wvgd_new(&model, &o, NULL, &error);
     if (fit && wvgd_run(fit, NULL, NULL, &error) == WVGD_OK) {
         wvgd_get_results(fit, &r);

@@ -71,19 +71,11 @@ typedef struct {
     double weight[K], mean[K], sd[K];
 } mixture;
 
-/* Weights U(0, 1) normalised, means N(0, 1.5^2), sds U(0.1, 1). */
 static mixture random_mixture(uint64_t seed)
 {
     mixture m;
-    double sum = 0;
     test_random r = test_random_seed(seed);
-    for (size_t k = 0; k < K; k++)
-        sum += m.weight[k] = test_random_uniform(&r);
-    for (size_t k = 0; k < K; k++) {
-        m.weight[k] /= sum;
-        m.mean[k] = 1.5 * test_random_normal(&r);
-        m.sd[k] = 0.1 + 0.9 * test_random_uniform(&r);
-    }
+    test_random_mixture(&r, K, m.weight, m.mean, m.sd);
     return m;
 }
 

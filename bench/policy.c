@@ -74,20 +74,6 @@ static int make_wide(wvgd_model *model)
     return target_gaussian_random(model, 20, 100, 4, false);
 }
 
-/* sum_i sqrt(1 + (a_i - b_i)^2) - 1. */
-static double smooth_cost(void *self, size_t dim, const double *a, const double *b, double *grad_a)
-{
-    (void)self;
-    double sum = 0;
-    for (size_t i = 0; i < dim; i++) {
-        double d = a[i] - b[i], r = sqrt(1 + d * d);
-        sum += r - 1;
-        if (grad_a)
-            grad_a[i] = d / r;
-    }
-    return sum;
-}
-
 /* ---- the suite --------------------------------------------------------------------------------------------------- */
 typedef struct {
     int (*make)(wvgd_model *);
@@ -160,7 +146,7 @@ static void set_options(wvgd_options *o, const char *text)
             fprintf(stderr, "policy: %s: %s\n", text, error.text);
     }
     if (o->cost == WVGD_CALLBACK)
-        o->cost_function = smooth_cost;
+        o->cost_function = target_smooth_cost;
 }
 
 /* Root mean square of the errors of the means, in standard deviations. */

@@ -33,6 +33,8 @@ typedef struct {
     size_t count[SCORES];  /* terms of each */
     size_t marked, params; /* parameters: with heavy tails, all */
     size_t starts, modes;
+    double worst_z; /* the largest of these, */
+    char worst[80]; /* and of what */
     char reason[200];
 } outcome;
 
@@ -51,13 +53,19 @@ static int verbose;
  * tell it. */
 static const double exact = 1e-3;
 
-static void score(outcome *out, int what, double estimate, double truth, double se, double sd)
+static void score(outcome *out, int what, size_t i, double estimate, double truth, double se, double sd)
 {
+    static const char *const names[SCORES] = {"mean", "sd", "quantile"};
     double z = (estimate - truth) / se;
     if (!isfinite(truth) || (se < exact * sd && fabs(estimate - truth) < 10 * exact * sd))
         return;
     out->z[what] += z * z;
     out->count[what]++;
+    if (!(fabs(z) > out->worst_z))
+        return;
+    out->worst_z = fabs(z);
+    snprintf(out->worst, sizeof out->worst, "%s %zu %.5g, se %.2g, is %.5g, sd %.3g", names[what], i + 1, estimate, se,
+             truth, sd);
 }
 
 /* What the fit says of the coordinates whose marginals are known. */
@@ -75,11 +83,11 @@ static bool compare(const trust_target *t, const wvgd_fit *fit, outcome *out, wv
     for (size_t i = 0; i < t->known; i++) {
         const trust_marginal *m = t->marginal + i;
         bool marked = r.tail_k[i] > r.tail_k_limit;
-        score(out, MEANS, r.mean[i], m->mean, r.mcse[i], m->sd);
+        score(out, MEANS, i, r.mean[i], m->mean, r.mcse[i], m->sd);
         if (!marked)
-            score(out, SDS, sqrt(r.var[i]), m->sd, r.sd_se[i], m->sd);
+            score(out, SDS, i, sqrt(r.var[i]), m->sd, r.sd_se[i], m->sd);
         for (size_t l = 0; l < TRUST_LEVELS; l++)
-            score(out, QUANTILES, quantile[i * TRUST_LEVELS + l], m->quantile[l], se[i * TRUST_LEVELS + l], m->sd);
+            score(out, QUANTILES, i, quantile[i * TRUST_LEVELS + l], m->quantile[l], se[i * TRUST_LEVELS + l], m->sd);
         out->marked += marked;
         out->params++;
     }
@@ -111,7 +119,7 @@ static outcome fit_one(size_t kind, unsigned long seed)
     if (particles)
         o.particles = particles;
     else
-        o.most_particles = 20; /* as the program has it */
+        o.most_particles = 80; /* as the program has it */
     wvgd_fit *fit = wvgd_new(&model, &o, NULL, &error);
     if (fit && wvgd_run(fit, NULL, NULL, &error) == WVGD_OK) {
         wvgd_get_results(fit, &r);
@@ -188,6 +196,8 @@ static void print_one(const outcome *o)
            trust_kinds[o->kind].name, o->seed, o->error, o->se, o->pelbo, o->modes, o->starts, o->evaluations,
            o->seconds, o->reliable ? "reliable" : o->reason, right(o) ? "" : "  WRONG",
            o->reliable && !right(o) ? " LIE" : "");
+    if (o->reliable && o->worst_z > 2.5)
+        printf("    z %.1f: %s\n", o->worst_z, o->worst);
 }
 
 static bool asked(int argc, char **argv, const char *name)

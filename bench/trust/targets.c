@@ -824,13 +824,26 @@ const trust_kind trust_kinds[] = {
     {"shell, D = 2", TRUST_COUNTED, shell},
     {"funnel, D = 5", TRUST_BENT, funnel},
     {"hidden spike, D = 5", TRUST_HIDDEN, hidden},
+    {"groups, centred, D = 7..17", TRUST_BENT, trust_centred},
+    {"groups, non-centred, D = 7..17", TRUST_BENT, trust_non_centred},
+    {"random walk, D = 10..22", TRUST_BENT, trust_walk},
+    {"bent pairs, D = 4", TRUST_BENT, trust_pairs4},
+    {"bent pairs, D = 10", TRUST_BENT, trust_pairs10},
+    {"funnel, D = 10", TRUST_BENT, trust_funnel10},
+    {"funnel turned, D = 6", TRUST_BENT, trust_funnel_turned},
+    {"shell, D = 5", TRUST_BENT, trust_shell5},
 };
 const size_t trust_kind_count = sizeof trust_kinds / sizeof *trust_kinds;
 
 trust_target *trust_make(const trust_kind *kind, uint64_t seed)
 {
     trust_target *t = trust_take(1, sizeof *t);
-    kind->make(t, seed * 1000003 + (uint64_t)(kind - trust_kinds));
+    uint64_t number = 0; /* of the kind */
+    while (number < trust_kind_count && kind != trust_kinds + number)
+        number++;
+    for (size_t i = 0; number == trust_kind_count + i && i < trust_tail_count && kind != trust_tails + i; i++)
+        number++;
+    kind->make(t, seed * 1000003 + number);
     return t;
 }
 

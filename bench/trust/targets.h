@@ -43,6 +43,8 @@ typedef struct {
 
 extern const trust_kind trust_kinds[];
 extern const size_t trust_kind_count;
+extern const trust_kind trust_tails[]; /* of one mode, with mass where a Gaussian has none */
+extern const size_t trust_tail_count;
 
 trust_target *trust_make(const trust_kind *kind, uint64_t seed);
 void trust_free(trust_target *t);
@@ -55,5 +57,14 @@ trust_marginal trust_marginal_of(size_t n, const double *x, const double *m);
 
 void trust_spectrum(trust_target *t, uint64_t seed, size_t lines);
 void trust_posterior(trust_target *t, uint64_t seed, const char *name);
+/* Makers of bent.c. */
+void trust_centred(trust_target *t, uint64_t seed);
+void trust_non_centred(trust_target *t, uint64_t seed);
+void trust_walk(trust_target *t, uint64_t seed);
+void trust_pairs4(trust_target *t, uint64_t seed);
+void trust_pairs10(trust_target *t, uint64_t seed);
+void trust_funnel10(trust_target *t, uint64_t seed);
+void trust_funnel_turned(trust_target *t, uint64_t seed);
+void trust_shell5(trust_target *t, uint64_t seed);
 void trust_regression(trust_target *t, uint64_t seed);
 #endif
