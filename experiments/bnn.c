@@ -509,7 +509,7 @@ static int write_tables(const bnn_study *study, failure *f)
 static int run_study(bnn_study *study, failure *f)
 {
     char *path = find_shared("data/boston.csv", f);
-    int code = path ? read_regression(path, NULL, NULL, TARGET_LABELS, &study->all, f) : f->code;
+    int code = path ? read_regression(path, &(table_options){0}, TARGET_LABELS, &study->all, f) : f->code;
     if (!code) {
         code = run_jobs(study->r, "splits", study->splits, fit_split, study, f);
         if (!code)

@@ -1,6 +1,6 @@
 /* logistic_subsets.c - the data of the experiment logistic. */
 #include "logistic_subsets.h"
-#include "design.h"
+#include "regression_design.h"
 #include "json_file.h"
 #include "shared_file.h"
 #include "text.h"
@@ -80,7 +80,7 @@ static int read_shared(const char *format, logistic_set *set,
 static int read_features(const char *path, logistic_set *set, failure *f)
 {
     set->path = strdup(path);
-    return set->path ? read_regression(set->path, NULL, NULL, TARGET_LABELS, &set->all, f)
+    return set->path ? read_regression(set->path, &(table_options){0}, TARGET_LABELS, &set->all, f)
                      : fail(f, EX_SOFTWARE, "no memory for %s", path);
 }
 

@@ -201,7 +201,7 @@ static void prediction_by_hand(void **state)
     (void)state;
     double t[2] = {0.0, 0.7}, y[2] = {1.0, -0.4}, at = 0.3, mean, sd;
     const double theta[4] = {log(1.5), log(0.4), log(0.9), log(0.2)};
-    series_data series = {2, t, y};
+    series_data series = {.n = 2, .t = t, .y = y};
     assert_int_equal(predict_gp(&series, theta, 1, &at, &mean, &sd), 0);
     double k[2], K = 1.7, c = 1.5 * exp(-0.5 * 0.49 / 0.81) * cos(2.0 * M_PI * 0.4 * 0.7), det = K * K - c * c;
     for (int i = 0; i < 2; i++)
