@@ -394,6 +394,23 @@ static void about_tails(wvgd_fit *f)
             wv_policy.results_khat_limit);
 }
 
+static void in_favour_of_search(wvgd_fit *f)
+{
+    double unseen = wv_verdict_unseen(f);
+    const char *plural = f->modes.relevant > 1 ? "s" : "";
+    if (isnan(unseen))
+        say(f,
+            "%zu starts led to %zu mode%s; only %zu of those at the scale of %s reached a mode, too few to estimate "
+            "how "
+            "many modes have been missed",
+            f->explore.starts, f->modes.relevant, plural, f->explore.wide, scale_of_starts(f));
+    else
+        say(f,
+            "%zu starts led to %zu mode%s; if modes attract starts about equally, %.2g modes have been missed "
+            "(estimated from the %zu starts at the scale of %s)",
+            f->explore.starts, f->modes.relevant, plural, unseen, f->explore.wide, scale_of_starts(f));
+}
+
 static void in_favour(wvgd_fit *f)
 {
     const wv_finished *s = &f->finish.now;
@@ -405,11 +422,7 @@ static void in_favour(wvgd_fit *f)
             s->sd_se, s->rhat);
     say(f, "converged, and the log evidence has a standard error of %.2g (below %g)", f->outcome.evidence.se,
         evidence_limit(f));
-    say(f,
-        "%zu starts led to %zu mode%s; if modes attract starts about equally, %.2g modes have been missed (estimated "
-        "from the %zu starts at the scale of %s)",
-        f->explore.starts, f->modes.relevant, f->modes.relevant > 1 ? "s" : "", wv_verdict_unseen(f), f->explore.wide,
-        scale_of_starts(f));
+    in_favour_of_search(f);
     if (f->outcome.roughness > 0)
         say(f,
             "gradients are finite differences of log densities, which are smooth to %.2g nats; steps are chosen "

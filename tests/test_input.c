@@ -430,6 +430,8 @@ static void reads_labels(void **state)
         {TEXT("a,y\n1,10\n2,9\n3,10.0\n"), {1, 0, 1}, NULL}, /* by value, not by text */
         {TEXT("a,y\n1,-1\n2,+1\n3,1e0\n"), {0, 1, 1}, NULL},
         {TEXT("a,y\n1,yes\n2,no\n3,yes\n"), {1, 0, 1}, NULL},
+        {TEXT("a,y\n1,Yes\n2,no\n3,Yes\n"), {1, 0, 1}, NULL}, /* by meaning, not by bytes */
+        {TEXT("a,y\n1,No\n2,y\n3,NO\n"), {0, 1, 0}, NULL},
         {TEXT("a,y\n1,1\n2,x\n3,1\n"), {0, 1, 0}, NULL},
         {TEXT("a,\"the \"\"target\"\", y\"\n1,\"b,1\"\n2,\"a\n2\"\n3,\"b,1\"\n"), {1, 0, 1}, NULL},
         {TEXT("\xEF\xBB\xBF"

@@ -136,9 +136,12 @@ table 'column 1: found "gr.xF6n", expected a name in UTF-8: save the file as UTF
 "$wvgd" fit logistic --data wide.csv --out wrong 2>stderr && complain "a table of identifiers is taken"
 for i in $(seq -w 13); do grep -q "column_number_$i" stderr || complain "column $i is not named: $(cat stderr)"; done
 [ "$(tail -1 stderr)" = "wvgd: --ignore $(seq -s, -f 'column_number_%02g' 1 13) leaves out the columns" ] || complain "no way out: $(tail -1 stderr)"
+table 'found "1/2/24", expected a number or a category, not a date' 'a,y\n1/2/24,0\n13/2/24,1\n'
+table 'found "09:30", expected a number or a category, but the column has another text in every row' 'a,y\n09:30,0\n10:45,1\n'
 table 'found "2020-01-31", expected a number or a category, not a date .*: --ignore a leaves out the column$' 'a,y\n2020-01-31,0\n2020-02-01,1\n'
 table 'found "z", expected two different values \("x" and "y" so far\), because it is the target: --target names another column, and several classes are not supported: recode' 'a,k\n1,x\n2,y\n3,z\n'
-table 'found "no", expected two .* and labels that differ only in case are different' 'a,k\n1,yes\n2,No\n3,no\n'
+table 'found "well", expected two .* and labels that differ only in case are different' 'a,k\n1,ill\n2,Well\n3,well\n'
+table 'every row has the same value "Yes", expected two different ones' 'a,k\n1,Yes\n2,y\n3,yes\n'
 table 'every row has the same value "1", expected two different ones' 'a,k\n1,1\n2,1\n3,1\n'
 table 'column b: found "5", expected two .*, because it became the target when y was ignored: --target names another column' 'a,b,y\n1,2,0\n2,1,1\n3,5,1\n' --ignore y
 printf 'a,y\n1,no\n2,yes\n' >table.csv
@@ -150,10 +153,14 @@ expect 0 anything "$wvgd" fit linear --data table.csv --ignore y --quiet --overw
 ! grep -q 'target is' stderr || complain "--quiet does not silence hints"
 expect 0 anything "$wvgd" fit linear --data table.csv --ignore y --target b --overwrite --out meant
 ! grep -q 'target is' stderr || complain "a target that was named is called moved"
-printf 'a,one,y\n1,7,yes\n2,7,Yes\n3,7,Yes\n4,7,yes\n5,7,Yes\n' >table.csv
-expect 0 'warning: the labels "Yes" and "yes" of the target y differ only in case' "$wvgd" fit logistic --data table.csv --quiet --overwrite --out meant
+printf 'a,one,y\n1,7,sick\n2,7,Sick\n3,7,Sick\n4,7,sick\n5,7,Sick\n' >table.csv
+expect 0 'warning: the labels "Sick" and "sick" of the target y differ only in case' "$wvgd" fit logistic --data table.csv --quiet --overwrite --out meant
 grep -q 'warning: column one is constant: its weight only reflects the prior; --ignore one leaves it out' stderr || complain "a constant column is not named: $(cat stderr)"
 expect 0 'warning: column one is constant' "$wvgd" svgd logistic --data table.csv --particles 5 --max-iter 20 --quiet --overwrite --out meant
+awk 'BEGIN { print "user,x,y"; for (i = 0; i < 10000; i++) print 100000 + i "," i * 7 % 11 / 11 "," (i * i % 13 < 6) }' >table.csv
+expect 0 anything "$wvgd" fit logistic --data table.csv --quiet --overwrite --out meant # few starts reach the mode
+grep -q 'nan' stdout && complain "NaN in a sentence: $(grep nan stdout)"
+grep -q 'too few to$' stdout || complain "missed modes are estimated from hardly any starts: $(grep starts stdout)"
 awk 'BEGIN { print "x,spend"; srand(1); for (i = 0; i < 40; i++) print i / 10 "," 40000 + 100 * i + 8000 * rand() }' >table.csv
 expect 0 "warning: prior-data conflict: the mean of spend is [0-9.e+]+, but 90 % of the draws from the prior have it between .* leave out --prior-sd for priors scaled to the data, or try --prior-sd 5e\\+04" "$wvgd" fit linear --data table.csv --prior-sd 1 --quiet --overwrite --out meant
 expect 0 anything "$wvgd" fit linear --data table.csv --quiet --overwrite --out meant

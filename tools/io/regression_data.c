@@ -38,6 +38,7 @@ enum { TARGET_ROOM = 160 }; /* bytes of why a column has to be what a target is 
 /* What the values of a column are. */
 typedef struct {
     bool numbers;         /* all of them are numbers, and compared as such */
+    bool booleans;        /* all of them are yes or no: "Yes" and "y" are the same label */
     size_t different;     /* 1, 2, or 3 for more */
     const char *value[3]; /* the first ones that are different, in the order of the file */
     size_t row[3], line;  /* where they stand, in this share; the line of the last row of the file */
@@ -48,6 +49,8 @@ typedef struct {
 static int compare_labels(const label_set *set, const char *a, const char *b)
 {
     double x = 0, y = 0;
+    if (set->booleans)
+        return read_boolean(a) - read_boolean(b);
     if (!set->numbers)
         return strcmp(a, b);
     read_number(a, &x);
@@ -101,7 +104,7 @@ static int share_labels(const data_table *t, label_set *set, failure *f)
 static int collect_labels(const data_table *t, size_t column, label_set *set, failure *f)
 {
     double number, line = t->csv.rows ? (double)t->csv.line[t->csv.rows - 1] : 0;
-    *set = (label_set){.numbers = true};
+    *set = (label_set){.numbers = true, .booleans = t->column[column].kind == COLUMN_BOOLEAN};
     for (size_t i = 0; i < t->rows; i++)
         set->numbers = set->numbers && read_number(target_field(t, column, i), &number) == NULL;
     if (share_all(t->csv.shares, &set->numbers, f) || share_last(t->csv.shares, t->csv.rows > 0, &line, f))

@@ -409,7 +409,8 @@ static bool has_month(const char *s)
 static bool is_date(const char *s)
 {
     static const char *const patterns[] = {"9999-99-99", "99-99-9999", "9-99-9999", "99-9-9999", "9-9-9999",
-                                           "9999-9-9",   "9999-9-99",  "9999-99-9", "99-99-99",  "9999-99"};
+                                           "9999-9-9",   "9999-9-99",  "9999-99-9", "99-99-99",  "9999-99",
+                                           "9-99-99",    "99-9-99",    "9-9-99"};
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
         if (is_like(s, patterns[i]))
             return true;
@@ -586,7 +587,8 @@ static bool has_unit(const char *s)
         digits++;
     size_t n = strspn(digits, "+-.,0123456789eE");
     char number[64];
-    if (!n || n >= sizeof number || (digits == s && !digits[n]) || digits - s > 4 || strlen(digits + n) > 4)
+    if (!n || n >= sizeof number || (digits == s && !digits[n]) || digits - s > 4 || strlen(digits + n) > 4 ||
+        strpbrk(digits + n, ":/")) /* a time, a ratio */
         return false;
     memcpy(number, digits, n);
     number[n] = '\0';
