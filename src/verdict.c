@@ -401,8 +401,7 @@ static void in_favour_of_search(wvgd_fit *f)
     if (isnan(unseen))
         say(f,
             "%zu starts led to %zu mode%s; only %zu of those at the scale of %s reached a mode, too few to estimate "
-            "how "
-            "many modes have been missed",
+            "how many modes have been missed",
             f->explore.starts, f->modes.relevant, plural, f->explore.wide, scale_of_starts(f));
     else
         say(f,

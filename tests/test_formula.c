@@ -243,6 +243,9 @@ static void refuses_syntax(void **unused)
         {"y ~ x +", 8, "found the end, expected a column"},
         {"y ~ * x", 5, "found \"*\", expected a column"},
         {"y ~ x z", 7, "found \"z\", expected an operator or the end"},
+        {"y ~ a b", 7,
+         "found \"b\", expected an operator or the end (a name with blanks stands in back-quotes: `a b`)"},
+        {"y ~ \"a b\"", 5, "a name with blanks stands in back-quotes"},
         {"y ~ x ~ z", 7, "found \"~\", expected an operator or the end"},
         {"y x ~ z", 3, "found \"x\", expected an operator, or ~"},
         {"y ~ (x + z", 11, "found the end, expected an operator or \")\""},
@@ -359,7 +362,8 @@ static void refuses_data(void **unused)
 {
     (void)unused;
     static const wrong table[] = {
-        {"y ~ x + agee", 9, "has no column \"agee\""},
+        {"y ~ x + agee", 9, "has no column \"agee\": expected "},
+        {"y ~ X", 5, "has no column \"X\": did you mean x?"},
         {"y ~ x + flatt", 9, "has no column \"flatt\": did you mean flat?"},
         {"yy ~ x", 1, "has no column \"yy\""},
         {"y ~ log(g)", 9, "column g has categories, expected numbers"},

@@ -253,15 +253,9 @@ static design *begin_with(const formula *m, const bool *ignored, const csv_file 
 /* A column that the file lacks. */
 static int refuse_source(const design *d, const source *s, const csv_file *csv, failure *f)
 {
-    char shown[QUOTED];
-    const char *near = NULL, **names = calloc(csv->columns + 1, sizeof *names); /* NULL at the end */
-    if (names) {
-        memcpy(names, csv->name, csv->columns * sizeof *names);
-        near = find_nearest(s->name, names);
-    }
-    refuse_node(d->m, s->node, EX_DATAERR, f, "%.200s has no column %s%s%.200s%s", csv->path, quote(s->name, shown),
-                near ? ": did you mean " : "", near ? near : "", near ? "?" : "");
-    free(names);
+    char shown[QUOTED], what[SUGGESTED];
+    refuse_node(d->m, s->node, EX_DATAERR, f, "%.120s has no column %s: %s", csv->path, quote(s->name, shown),
+                suggest_columns(csv, s->name, what));
     return f->code;
 }
 

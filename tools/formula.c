@@ -162,8 +162,11 @@ static const char *found(const parser *p, char out[QUOTED])
 
 static int expected(parser *p, const char *what)
 {
-    char shown[QUOTED];
-    return refuse(p, p->at, "found %s, expected %s", found(p, shown), what);
+    char shown[QUOTED], c = p->m->text[p->at];
+    bool name = c == '"' || c == '\'' ||
+                ((p->kind == T_NAME || p->kind == T_QUOTED) && !strncmp(what, "an operator", 11));
+    return refuse(p, p->at, "found %s, expected %s%s", found(p, shown), what,
+                  name ? " (a name with blanks stands in back-quotes: `a b`)" : "");
 }
 
 static bool is_digit(char c)

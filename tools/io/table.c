@@ -81,37 +81,36 @@ void close_table(data_table *t)
 }
 
 /* ---- names of columns -------------------------------------------------------------------------------------------- */
-/* "a, b, c or d": the first columns, as many as the text has room for. Returns it. */
-static const char *list_columns(const csv_file *csv, char *text, size_t size)
+/* "expected a, b, c or d": the first columns, as many as the text has room for; or "did you mean b?". Returns it. */
+const char *suggest_columns(const csv_file *csv, const char *name, char text[SUGGESTED])
 {
-    size_t at = 0;
+    const char **names = calloc(csv->columns + 1, sizeof *names), *nearest = NULL; /* NULL at the end */
+    if (names) {
+        memcpy(names, csv->name, csv->columns * sizeof *names);
+        nearest = find_nearest(name, names);
+    }
+    free(names);
+    if (nearest) {
+        snprintf(text, SUGGESTED, "did you mean %.300s?", nearest);
+        return text;
+    }
+    size_t at = (size_t)snprintf(text, SUGGESTED, "expected ");
     for (size_t i = 0; i < csv->columns; i++) {
         const char *before = !i ? "" : i + 1 < csv->columns ? ", " : " or ";
-        if (at + strlen(before) + strlen(csv->name[i]) + sizeof ", ..." > size) {
-            snprintf(text + at, size - at, "%s...", i ? ", " : "");
+        if (at + strlen(before) + strlen(csv->name[i]) + sizeof ", ..." > SUGGESTED) {
+            snprintf(text + at, SUGGESTED - at, "%s...", i ? ", " : "");
             break;
         }
-        at += (size_t)snprintf(text + at, size - at, "%s%s", before, csv->name[i]);
+        at += (size_t)snprintf(text + at, SUGGESTED - at, "%s%s", before, csv->name[i]);
     }
     return text;
 }
 
 int refuse_column(const csv_file *csv, const char *name, failure *f)
 {
-    char shown[QUOTED], list[300];
-    const char *nearest = NULL;
-    const char **names = calloc(csv->columns + 1, sizeof *names); /* NULL at the end */
-    if (names) {
-        memcpy(names, csv->name, csv->columns * sizeof *names);
-        nearest = find_nearest(name, names);
-    }
-    if (nearest)
-        fail(f, EX_DATAERR, "%s:1: there is no column %s: did you mean %s?", csv->path, quote(name, shown), nearest);
-    else
-        fail(f, EX_DATAERR, "%s:1: there is no column %s: expected %s", csv->path, quote(name, shown),
-             list_columns(csv, list, sizeof list));
-    free(names);
-    return f->code;
+    char shown[QUOTED], what[SUGGESTED];
+    return fail(f, EX_DATAERR, "%s:1: there is no column %s: %s", csv->path, quote(name, shown),
+                suggest_columns(csv, name, what));
 }
 
 int mark_columns(const csv_file *csv, const char *list, bool *flag, failure *f)

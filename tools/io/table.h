@@ -58,6 +58,10 @@ void close_table(data_table *t); /* accepts an all-zero struct */
 /* Sets flag[columns] for the columns that a list names, "a,b"; one name that has commas in it is a list too. */
 int mark_columns(const csv_file *csv, const char *list, bool *flag, failure *f);
 
+/* Which column may be meant by a name that the file lacks: "did you mean b?", or "expected a, b or c". Returns text. */
+enum { SUGGESTED = 340 };
+const char *suggest_columns(const csv_file *csv, const char *name, char text[SUGGESTED]);
+
 /* Says that there is no column of that name, and which one may be meant. Returns EX_DATAERR. */
 int refuse_column(const csv_file *csv, const char *name, failure *f);
 

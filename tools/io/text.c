@@ -447,7 +447,9 @@ const char *find_nearest(const char *s, const char *const *words)
     const char *nearest = NULL;
     size_t least = (strlen(s) + 2) / 3; /* one letter of three may be wrong */
     for (; *words; words++) {
-        size_t edits = count_edits(s, *words);
+        size_t edits = strcasecmp(s, *words) ? count_edits(s, *words) : 0;
+        if (edits == 0)
+            return *words;
         if (edits <= least && edits < strlen(*words) && (!nearest || edits < least)) {
             nearest = *words;
             least = edits;
