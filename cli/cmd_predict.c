@@ -49,8 +49,10 @@ const command predict_command = {
     "predict new rows with a finished fit, with uncertainty",
     "Writes a line for each row of FILE as CSV: mean, sd and quantiles (q5, q50, q95) of the mean response over the "
     "posterior, and lower and upper, between which the response itself lies with a probability of 90 %. For logistic "
-    "the mean response is the probability of the label that counts as 1; for gp it is the process without noise. FILE "
-    "needs the columns of the fit; they are encoded and standardized as they were there. The response and other "
+    "the mean response is the probability of the label that counts as 1; for gp it is the process without noise. "
+    "For counts out of a number of trials it is the mean number of successes if FILE has the columns that the trials "
+    "come from, otherwise the probability of one. FILE needs the columns of the fit; they are encoded and standardized "
+    "as they were there. The response and other "
     "columns are ignored. For logistic, linear, glm, bnn and gp. Only gp needs the data of the fit again.",
     "wvgd fit logistic --data patients.csv --out patients\n"
     "wvgd predict patients --data new.csv --out predictions.csv\n"

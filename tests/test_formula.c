@@ -477,7 +477,8 @@ static void codes_new_rows(void **unused)
     check_new(d, WITHOUT_RESPONSE, "a,x,own,k,z\nu,1,t,2,1\n", 0, NULL); /* one row, one level, another word */
     NEW(d, WITHOUT_RESPONSE, "a,own,k\nu,t,2\n", "no column \"x\"", "no column \"z\"");
     NEW(d, WITHOUT_RESPONSE, "a,x,own,k,z\nu,1,t,2,1\nU,1,maybe,2,1\n",
-        ":3: column a: ", "a level that the model was fitted with: \"W\", \"u\", \"v\"", "true or false");
+        ":3: column a: ", "a level that the model was fitted with: \"W\", \"u\", \"v\"",
+        "yes or no (or true or false)");
     NEW(d, WITHOUT_RESPONSE, "a,x,own,k,z\nu,NA,t,2,\n", "column x: ", "column z: ", "a value");
     NEW(d, WITHOUT_RESPONSE, "a,x,own,k,z\nu,1,t,2,1\nu,1,t,3,1\n",
         ":3: factor(k) is 3, expected a value that the model was fitted with");

@@ -1194,7 +1194,7 @@ static const char *read_value(const source *s, const char *field, double *x, cha
         return read_number(field, x);
     if (s->kind == COLUMN_BOOLEAN) {
         *x = read_boolean(field);
-        return *x < 0 ? "true or false, as in the data of the fit" : NULL;
+        return *x < 0 ? "yes or no (or true or false), as in the data of the fit" : NULL;
     }
     char **found = bsearch(&field, s->level, s->levels, sizeof *s->level, compare_texts);
     *x = found ? (double)(found - s->level) : 0;

@@ -475,7 +475,7 @@ static int read_feature(const predictor *p, const csv_file *csv, size_t row, siz
     if (!kind || strcmp(kind, "boolean"))
         return read_field(csv, row, at, field, x, f);
     *x = read_boolean(field);
-    return *x < 0 ? refuse_field(csv, row, at, field, "true or false, as in the data of the fit", f) : 0;
+    return *x < 0 ? refuse_field(csv, row, at, field, "yes or no (or true or false), as in the data of the fit", f) : 0;
 }
 
 /* A line for each column that the file lacks. at[columns]: where the others are. */

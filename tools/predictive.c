@@ -14,6 +14,8 @@ void describe_draws(size_t n, const double *x, double *mean, double *sd)
     for (size_t k = 0; k < n; k++)
         square += (x[k] - *mean) * (x[k] - *mean);
     *sd = n > 1 ? sqrt(square / (double)(n - 1)) : 0;
+    if (isinf(*mean))
+        *sd = INFINITY;
 }
 
 static int by_value(const void *a, const void *b)
@@ -31,7 +33,7 @@ double sorted_quantile(size_t n, const double *x, double p)
 {
     double at = p * (double)(n - 1), low = floor(at);
     size_t k = (size_t)low;
-    return k + 1 < n ? x[k] + (at - low) * (x[k + 1] - x[k]) : x[n - 1];
+    return k + 1 < n && x[k] < x[k + 1] ? x[k] + (at - low) * (x[k + 1] - x[k]) : x[k];
 }
 
 /* F(x), and its derivative. */

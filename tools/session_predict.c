@@ -9,6 +9,7 @@
 #include "summary.h"
 #include "text.h"
 #include "write.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -140,6 +141,25 @@ static int write_rows(const char *path, size_t rows, const wvgd_prediction *row,
     return finish_file(&w, f);
 }
 
+/* Rows so far from those of the fit that numbers end. */
+static void note_infinite(const wvgd_session *s, const char *data, size_t rows, const wvgd_prediction *row)
+{
+    char text[400];
+    size_t many = 0, first = 0;
+    for (size_t i = rows; i-- > 0;)
+        if (!isfinite(row[i].mean)) {
+            many++;
+            first = i + 1;
+        }
+    if (!many || !s->note)
+        return;
+    snprintf(text, sizeof text,
+             "warning: %.200s: the mean response of row %zu%s is beyond 1.8e308: are its columns in the units of the "
+             "fit?",
+             data, first, many > 1 ? " (and of others)" : "");
+    s->note(s->note_self, text);
+}
+
 /* Predictions are as good as the draws behind them. */
 static void note_unreliable(const wvgd_session *s)
 {
@@ -168,8 +188,10 @@ wvgd_status wvgd_session_write_predictions(wvgd_session *s, const char *data, si
         code = write_rows(path, rows, row, &f);
     else
         put_rows(stream, rows, row);
-    if (!code)
+    if (!code) {
+        note_infinite(s, data, rows, row);
         note_unreliable(s);
+    }
     uselocale(before);
     return code ? pass_failure(error, &f) : WVGD_OK;
 }

@@ -56,6 +56,10 @@ expect 64 '--formula does not apply to the model linear' "$wvgd" fit linear --da
 expect 0 anything "$wvgd" fit glm --data rows.csv --formula 'y | trials(n) ~ g*x' --likelihood binomial --weights t --quiet --out run
 "$wvgd" predict run --data rows.csv >with 2>stderr && cut -d, -f1,2 rows.csv >without.csv && "$wvgd" predict run --data without.csv >one 2>stderr || complain "no predictions: $(cat stderr)"
 paste -d, with one rows.csv | awk -F, 'NR > 1 && ($1 / $18 - $8) ^ 2 > 1e-20 { print; exit 1 }' || complain "without trials, predictions are not those of one trial"
+"$wvgd" fit glm --data rows.csv --formula 'y ~ x' --likelihood poisson --quiet --out count >/dev/null || complain "no run count"
+printf 'x\n1\n1e6\n' >far.csv
+expect 0 'far.csv: the mean response of row 2 is beyond 1.8e308: are its columns in the units of the fit' "$wvgd" predict count --data far.csv
+grep -q '^Inf,Inf,' stdout || complain "a mean beyond all numbers: $(cat stdout)"
 
 # ---- priors -------------------------------------------------------------------------------------------------------------------
 glm="$wvgd fit glm --data rows.csv --formula t~g+x --likelihood student --quiet --overwrite --out run"
