@@ -125,7 +125,7 @@ static void list_name(char *list, size_t size, const char *name)
 }
 
 /* Parameters that both runs have, with different priors. */
-static void list_priors(const json_t *a, const json_t *b, char *list, size_t size)
+static void list_different(const json_t *a, const json_t *b, char *list, size_t size)
 {
     const char *name;
     json_t *value;
@@ -142,7 +142,7 @@ static int note_priors(wvgd_comparison *c, json_t *const *run)
                    *y = text_at(json_object_get(run[i], "model"), "prior");
         char list[300] = "";
         if (a && b)
-            list_priors(a, b, list, sizeof list);
+            list_different(a, b, list, sizeof list);
         if (*list && add_note(c, "the priors of %s and %s differ: %s", c->name[0], c->name[i], list))
             return -1;
         if (!(a && b) && x && y && strcmp(x, y) &&

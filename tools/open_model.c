@@ -439,6 +439,7 @@ static int note_priors(const model_request *request, session *s, failure *f)
 {
     list_priors(&s->priors, s->out->prior, sizeof s->out->prior);
     s->out->priors = describe_priors(&s->priors);
+    s->out->list = &s->priors;
     return s->out->priors ? 0 : no_memory(request, f);
 }
 

@@ -3,6 +3,7 @@
 #ifndef WV_OPEN_MODEL_H
 #define WV_OPEN_MODEL_H
 #include "failure.h"
+#include "priors.h"
 #include "sha256.h"
 #include "table_notes.h"
 #include "wvgd_tools.h"
@@ -85,6 +86,7 @@ typedef struct {
     const data_table *columns; /* its table: kinds and levels of columns, rows that count; NULL likewise */
     char prior[600];           /* of a model with a data file, in words; "": it has none, or only the model knows it */
     json_t *priors;            /* {name: text} of a regression, or NULL */
+    const prior_list *list;    /* priors of linear and glm, in the order of the coordinates, or NULL */
     json_t *design;            /* of a glm: how its rows are made from columns (design.h), or NULL */
     const char *likelihood;    /* of a glm, or NULL */
     wvgd_cost_batch *cost;     /* between predictions, for --cost functional; NULL: the model makes none */

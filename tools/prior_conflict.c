@@ -1,9 +1,9 @@
-/* prior_conflict.c - compares the response with what draws from the prior expect of some rows: its mean, which no draw
- * in a thousand may put so far out, and its sd, which no draw in a thousand may reach. For shares, draws near the
- * observed one must not be rare either: a prior that makes all rows alike has shares of 0 and 1 only. That a prior
- * allows much more than there is, is no conflict.
- * A prior that all weights share may also hold the intercept where the data do not want it, if columns are far from 0:
- * the intercept is fitted without its prior, and compared with it. */
+/* prior_conflict.c - compares the response with what draws from the prior expect of some rows: its mean and its slopes
+ * on the columns, which no draw in a thousand may put so far out, and its sd, which no draw in a thousand may reach.
+ * For shares, draws near the observed one must not be rare either: a prior that makes all rows alike has shares of 0
+ * and 1 only. That a prior allows much more than there is, is no conflict. A prior that all weights share may also hold
+ * the intercept where the data do not want it, if columns are far from 0: the intercept is fitted without its prior,
+ * and compared with it. */
 #include "prior_conflict.h"
 #include "predict.h"
 #include "predictive.h"
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-enum { DRAWS = 4000, ROWS = 100, FEW_ROWS = 10, RARE = DRAWS / 1000, SELDOM = DRAWS / 100, LARGEST = 5000 };
+enum { DRAWS = 4000, ROWS = 100, FEW_ROWS = 10, WIDE = 300, RARE = DRAWS / 1000, SELDOM = DRAWS / 100, LARGEST = 5000 };
 enum { FIT_ROWS = 1000, FIT_WEIGHTS = 100, NEWTON_STEPS = 50 };
 static const double far_out = 3; /* prior sds: the density of the prior is a hundredth of its largest */
 static const double longest = 5; /* step of a log odds */
@@ -66,7 +66,7 @@ static void copy_row(const prior_question *q, size_t i, double *x)
         x[c] = !q->centre ? raw : q->scale[c] > 0 ? (raw - q->centre[c]) / q->scale[c] : 0;
     }
     x[C] = q->offset ? q->offset[i] : 0;
-    x[C + 1] = q->y[i];
+    x[C + 1] = !q->trials ? q->y[i] : q->trials[i] > 0 ? q->y[i] / q->trials[i] : 0;
 }
 
 /* Rows 0, N / rows, 2 N / rows ... of the N of all shares, as many as there are; x to be freed. */
@@ -120,18 +120,34 @@ static double variance(const prior_question *q, const double *z, double mean)
     return !strcmp(name, "negbinomial") ? mean + mean * mean * exp(-z[D - 1]) : mean;
 }
 
-/* Mean and sd of the response under one draw. */
-static void expect(const prior_question *q, const double *z, const sample *s, double *mean, double *sd)
+/* Mean and sd of the response under one draw; m[rows]: the mean of each row. */
+static void expect(const prior_question *q, const double *z, const sample *s, double *m, double *mean, double *sd)
 {
     double sum = 0, square = 0, noise = 0, n = (double)s->rows;
     for (size_t k = 0; k < s->rows; k++) {
-        double m = q->family->mean(predict_row(q, z, row_of(s, k))), step = m - sum;
+        m[k] = q->family->mean(predict_row(q, z, row_of(s, k)));
+        double step = m[k] - sum;
         sum += step / (double)(k + 1);
-        square += step * (m - sum);
-        noise += is_share(q) ? 0 : variance(q, z, m) / n;
+        square += step * (m[k] - sum);
+        noise += is_share(q) ? 0 : variance(q, z, m[k]) / n;
     }
     *mean = sum;
     *sd = sqrt(square / n + noise);
+}
+
+/* Column c less its mean, over the sum of squares: the slope of y on it is the sum of h y. false: it is constant. */
+static bool project(const sample *s, size_t c, double *h)
+{
+    double mean = 0, square = 0;
+    for (size_t k = 0; k < s->rows; k++)
+        mean += row_of(s, k)[c] / (double)s->rows;
+    for (size_t k = 0; k < s->rows; k++) {
+        h[k] = row_of(s, k)[c] - mean;
+        square += h[k] * h[k];
+    }
+    for (size_t k = 0; k < s->rows; k++)
+        h[k] /= square;
+    return isnormal(square);
 }
 
 /* ---- what to do -------------------------------------------------------------------------------------------------- */
@@ -186,6 +202,18 @@ static void advise(FILE *s, const prior_question *q, const observed *o, bool loc
                 strcmp(q->family->name, "poisson") ? "" : "--likelihood negbinomial, or ");
 }
 
+static void advise_column(FILE *s, const prior_question *q, size_t c)
+{
+    if (q->standardize && !q->linear && q->prior_sd > 0)
+        fputs("--standardize makes the columns comparable", s);
+    else if (q->prior_sd > 0 && q->linear)
+        fputs("leave out --prior-sd for priors scaled to the data", s);
+    else if (q->prior_sd > 0)
+        fprintf(s, "try --prior-sd %.1g", 4 * q->prior_sd);
+    else
+        fprintf(s, "leave out its --prior for one scaled to the data, or widen the prior of %.48s", q->model->names[c]);
+}
+
 static char *describe(const prior_question *q, const observed *o, double *x, bool location, bool alike)
 {
     char *text = NULL;
@@ -207,7 +235,8 @@ static char *describe(const prior_question *q, const observed *o, double *x, boo
     return NULL;
 }
 
-/* ---- both of them ------------------------------------------------------------------------------------------------ */
+/* ---- mean, sd, slopes
+ * ------------------------------------------------------------------------------------------------ */
 static char *judge(const prior_question *q, const observed *o, double *mean, double *sd)
 {
     size_t below = 0, above = 0, near = 0, wide = 0;
@@ -222,6 +251,48 @@ static char *judge(const prior_question *q, const observed *o, double *mean, dou
     if (is_share(q))
         return near < SELDOM ? describe(q, o, mean, true, true) : NULL;
     return wide < RARE ? describe(q, o, sd, false, false) : NULL;
+}
+
+/* Draws of the slope of y on a column. */
+static char *describe_column(const prior_question *q, size_t c, double slope, double *x)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *s = open_memstream(&text, &size);
+    if (!s)
+        return NULL;
+    sort_draws(DRAWS, x);
+    fprintf(s,
+            "prior-data conflict: per %s of %.48s, %s%.48s changes by %.3g on average, but 90 %% of the draws from the "
+            "prior have it between %.3g and %.3g, and none in a thousand as extreme: the prior decides the result; ",
+            q->centre ? "sd" : "unit", q->model->names[c], is_share(q) ? "the share of " : "", q->target, slope,
+            sorted_quantile(DRAWS, x, 0.05), sorted_quantile(DRAWS, x, 0.95));
+    advise_column(s, q, c);
+    if (!fclose(s))
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* expected: [DRAWS][rows] */
+static char *judge_column(const prior_question *q, const observed *o, const sample *s, size_t c, const double *expected,
+                          double *slope)
+{
+    double h[ROWS], observed_slope = 0, square = 0;
+    size_t below = 0, above = 0;
+    if (!project(s, c, h))
+        return NULL;
+    for (size_t k = 0; k < s->rows; k++) {
+        observed_slope += h[k] * row_of(s, k)[q->columns + 1];
+        square += h[k] * h[k];
+    }
+    cblas_dgemv(CblasRowMajor, CblasNoTrans, DRAWS, (int)s->rows, 1.0, expected, (int)s->rows, h, 1, 0.0, slope, 1);
+    double se = sqrt(square) * (is_share(q) ? sqrt(o->mean * (1 - o->mean)) : o->sd);
+    for (size_t k = 0; k < DRAWS; k++) {
+        below += !(slope[k] > observed_slope + 3 * se);
+        above += !(slope[k] < observed_slope - 3 * se);
+    }
+    return below < RARE || above < RARE ? describe_column(q, c, observed_slope, slope) : NULL;
 }
 
 /* ---- the intercept ----------------------------------------------------------------------------------------------- */
@@ -347,19 +418,24 @@ static char *judge_intercept(const prior_question *q, const observed *o, const s
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 static char *compare(const prior_question *q, const observed *o, const sample *some, const sample *more)
 {
-    size_t D = q->model->dim;
+    size_t D = q->model->dim, n = some->rows;
     char *text = NULL;
-    double *z = calloc(2 * D + 1, sizeof *z), *mean = calloc(2 * DRAWS, sizeof *mean);
-    for (size_t k = 0; z && mean && k < DRAWS; k++) {
+    double *z = calloc(2 * D + 1, sizeof *z), *mean = calloc(2 * DRAWS, sizeof *mean),
+           *expected = calloc(DRAWS * n + 1, sizeof *expected);
+    bool room = z && mean && expected;
+    for (size_t k = 0; room && k < DRAWS; k++) {
         for (size_t d = 0; d < D; d++)
             z[D + d] = normal_at(k * D + d);
         q->model->start(q->model->start_self, z + D, z);
-        expect(q, z, some, &mean[k], &mean[DRAWS + k]);
+        expect(q, z, some, expected + k * n, &mean[k], &mean[DRAWS + k]);
     }
-    if (z && mean)
+    if (room)
         text = judge(q, o, mean, mean + DRAWS);
+    for (size_t c = 0; c < q->columns && room && !text && D <= WIDE && n >= FEW_ROWS; c++)
+        text = judge_column(q, o, some, c, expected, mean);
     free(z);
     free(mean);
+    free(expected);
     return text ? text : judge_intercept(q, o, more);
 }
 
@@ -371,7 +447,7 @@ int prior_conflict(const prior_question *q, char **line, failure *f)
     *line = NULL;
     if (!q->all_rows || D > LARGEST || !q->model->start)
         return 0;
-    int code = take_sample(q, D > 300 ? FEW_ROWS : ROWS, &some, f);
+    int code = take_sample(q, D > WIDE ? FEW_ROWS : ROWS, &some, f);
     if (!code && shares_prior(q))
         code = take_sample(q, FIT_ROWS, &more, f);
     if (!code)

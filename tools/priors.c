@@ -75,20 +75,19 @@ void default_priors(prior_list *p, bool numbers, const double *sd, double mean_y
 void equal_priors(prior_list *p, double sd)
 {
     p->centred = false;
+    p->equal = true;
     for (size_t i = 0; i < p->n; i++)
         set(p, i, (wv_prior){p->each[i].role == PRIOR_POSITIVE ? WV_PRIOR_CAUCHY : WV_PRIOR_NORMAL, 0, sd, 0});
 }
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
-enum { PRIOR_ROOM = 160 };
-
 /* Four digits, as somebody would write it. */
 static void put_argument(char *text, double value)
 {
     snprintf(text + strlen(text), PRIOR_ROOM - strlen(text), "%.4g", value);
 }
 
-static const char *show(const prior_list *p, size_t i, char text[PRIOR_ROOM])
+const char *show_prior(const prior_list *p, size_t i, char text[PRIOR_ROOM])
 {
     const wv_prior *q = &p->prior[i];
     const double argument[] = {q->a, q->b, q->c};
@@ -110,7 +109,7 @@ json_t *describe_priors(const prior_list *p)
     json_t *o = json_object();
     char text[PRIOR_ROOM];
     for (size_t i = 0; o && i < p->n; i++)
-        json_object_set_new(o, p->each[i].name, json_string(show(p, i, text)));
+        json_object_set_new(o, p->each[i].name, json_string(show_prior(p, i, text)));
     return o;
 }
 
@@ -138,7 +137,7 @@ void list_priors(const prior_list *p, char *text, size_t size)
             at += (size_t)snprintf(text + at, size - at, "%s%zu more in run.json", comma, p->columns - SHOWN);
         else
             at += (size_t)snprintf(text + at, size - at, "%s%.48s %s", comma, all ? "slopes" : p->each[i].name,
-                                   show(p, i, one));
+                                   show_prior(p, i, one));
     }
 }
 
@@ -241,6 +240,7 @@ static int read_prior(prior_list *p, const char *text, bool slopes, failure *f)
             if (read_distribution(text, equals + 1, &p->each[i], &prior, f))
                 return f->code;
             set(p, i, prior);
+            p->each[i].given = true;
             found++;
         }
     return found ? 0 : refuse_name(p, text, name, f);
@@ -263,7 +263,7 @@ static int check_sizes(const prior_list *p, failure *f)
             return fail(
                 f, EX_DATAERR,
                 "the prior of %s would be %s, expected sizes from 1e-100 to 1e100: write the data in other units",
-                quote(p->each[i].name, shown), show(p, i, text));
+                quote(p->each[i].name, shown), show_prior(p, i, text));
     }
     return 0;
 }

@@ -11,12 +11,14 @@ typedef struct {
     const char *name; /* a column, intercept, sigma, nu, shape */
     prior_role role;
     wv_prior prior;
+    bool given; /* by --prior */
 } named_prior;
 
 /* Room for the priors of a model, in the order of its coordinates: columns, an intercept, positive parameters. */
 typedef struct {
     size_t n, columns;
     bool intercept, centred; /* centred: the prior of the intercept is for columns less their means */
+    bool equal;              /* of --prior-sd, but for those that are given by name */
     named_prior *each;       /* [n] */
     wv_prior *prior;         /* [n] the same for the model */
 } prior_list;
@@ -37,6 +39,10 @@ void equal_priors(prior_list *p, double sd);
 
 /* Changes those that a text names: "NAME=DIST(a, b); NAME=.."; NULL changes nothing. 0, or EX_USAGE. */
 int read_priors(prior_list *p, const char *text, failure *f);
+
+/* One of them, such as "normal(0, 2.5) for centred columns". Returns text. */
+enum { PRIOR_ROOM = 160 };
+const char *show_prior(const prior_list *p, size_t i, char text[PRIOR_ROOM]);
 
 /* {name: text}; NULL: no memory. And in one line of text[size]. */
 json_t *describe_priors(const prior_list *p);

@@ -3,6 +3,7 @@
  * `checkpoint` is always a state to go on from. A run that a limit or the callback ends leaves there the state from
  * before it was told to, so that it can go on as if nothing had happened, and its closed state in `result`. */
 #include "history.h"
+#include "prior_distance.h"
 #include "run_directory.h"
 #include "run_record.h"
 #include "session.h"
@@ -249,6 +250,20 @@ void add_table_warnings(const wvgd_session *s, json_t *run)
     free(copy);
 }
 
+/* Unless the prior has been found wrong before the fit. */
+static void judge_priors(const wvgd_session *s, const wvgd_results *results, json_t *run)
+{
+    const opened_model *m = &s->model;
+    if (!m->list || (m->warnings && strstr(m->warnings, "prior-data conflict")))
+        return;
+    bool raw = strcmp(m->kind, "glm") &&
+               m->list->centred; /* coordinates of linear are weights of columns as they are */
+    char *line = find_distant(m->list, raw, results->mean, results->var);
+    if (line)
+        add_warning(run, line);
+    free(line);
+}
+
 static json_t *describe_run(wvgd_session *s, const wvgd_results *results, failure *f)
 {
     size_t refused;
@@ -261,8 +276,10 @@ static json_t *describe_run(wvgd_session *s, const wvgd_results *results, failur
         judge_tails(run);
     if (run && record_count(s->asked, "repeat", 1) > 1)
         describe_repeated(&s->repeated, record_count(s->asked, "repeat", 1), s->fit, s->options.seed, run);
-    if (run)
+    if (run) {
         add_table_warnings(s, run);
+        judge_priors(s, results, run);
+    }
     if (run && message && results->bad_points)
         add_message(run, "the model could not be evaluated at some points", message);
     if (run && results->bad_points && s->model.first_bad) {

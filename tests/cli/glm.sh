@@ -84,6 +84,22 @@ awk 'BEGIN { print "year,t"; for (i = 0; i < 80; i++) print 2000 + i % 20 "," 0.
 expect 0 'prior-data conflict: the intercept .*; leave out --prior-sd' "$wvgd" fit linear --data trend.csv --prior-sd 1 --quiet --out trend
 expect 0 anything "$wvgd" fit linear --data trend.csv --quiet --overwrite --out trend
 grep -q conflict stderr && complain "a remedy does not help: $(cat stderr)"
+awk 'BEGIN { print "x,y,c"; for (i = 0; i < 60; i++) { x = 100 * (i % 7) - 300; print x "," 30 * x + 200 * (i * i % 11) "," 2000 + i * 37 % 50 } }' >pulled.csv
+pulled="$wvgd fit glm --data pulled.csv --quiet --overwrite --out pulled --likelihood"
+for prior in 'x=normal(-30, 1)' 'x=normal(100, 0.01)' 'slopes=normal(0, 1)'; do
+    expect 0 'prior-data conflict: per unit of x, y changes by 30.* on average, .*: the prior decides the result; leave out its --prior for one scaled to the data, or widen' $pulled gaussian --formula y~x --prior "$prior"
+done
+expect 0 'prior-data conflict: the data pull sigma to [0-9.e+]* .*, away from its prior exponential\(10\), which distorts the result; leave out its --prior for the default' $pulled gaussian --formula y~x --prior 'sigma=exponential(10)'
+expect 0 "prior-data conflict: the data pull shape to .*; try --likelihood poisson, .* or --prior 'shape=lognormal" $pulled negbinomial --formula c~x
+shape=$(sed "s/.*--prior '\(shape=[^']*\)'.*/\1/" stderr)
+for good in 'gaussian --formula y~x' 'poisson --formula c~x' "negbinomial --formula c~x --prior '$shape'"; do
+    eval "expect 0 anything $pulled $good"
+    grep -q conflict stderr && complain "a remedy does not help: $good: $(cat stderr)"
+done
+awk 'BEGIN { print "x,y"; for (i = 0; i < 200; i++) print (i % 20) / 10000 "," ((i * 7 % 20) / 10000 + (i % 20) / 5000 > 0.0025) }' >tiny.csv
+expect 0 'prior-data conflict: per unit of x, the share of y changes by .* --standardize makes the columns comparable' "$wvgd" fit logistic --data tiny.csv --quiet --overwrite --out pulled
+expect 0 anything "$wvgd" fit logistic --data tiny.csv --standardize --quiet --overwrite --out pulled
+grep -q conflict stderr && complain "standardizing does not help: $(cat stderr)"
 awk 'BEGIN { print "x,t"; for (i = 0; i < 30; i++) print i % 7 "e300," i * 3 % 11 "e-300" }' >huge.csv
 for model in linear 'glm --formula t~x --likelihood gaussian'; do
     expect 65 'the prior of "x" would be normal\(0, .*\), expected sizes from 1e-100 to 1e100: write the data in other units$' "$wvgd" fit $model --data huge.csv --out huge
