@@ -8,7 +8,7 @@
 #include <time.h>
 
 enum { TAG = 7, MANY = 400 /* tests, with others given way to, before the first sleep */ };
-static const double show_after = 5; /* seconds */
+const double ranks_show_after = 5;
 
 void ranks_open(ranks *r)
 {
@@ -39,12 +39,17 @@ static int find_late(size_t n, MPI_Request *request, const int *who)
     return -1;
 }
 
-static int give_up(ranks *r, int rank, double seconds)
+void ranks_explain(ranks *r, int rank, double seconds)
 {
-    r->lost = true;
     snprintf(r->text, sizeof r->text,
              "rank %d has not answered for %.0f s (--rank-timeout %g): its model hangs, or its machine", rank, seconds,
              r->timeout);
+}
+
+static int give_up(ranks *r, int rank, double seconds)
+{
+    r->lost = true;
+    ranks_explain(r, rank, seconds);
     return -1;
 }
 
@@ -64,7 +69,7 @@ int ranks_wait(ranks *r, size_t n, MPI_Request *request, const int *who)
         }
         if (r->timeout > 0 && waited > r->timeout)
             return give_up(r, late, waited);
-        if (waited > show_after && r->waiting)
+        if (waited > ranks_show_after && r->waiting)
             r->waiting(r->waiting_self, late, waited);
         rest(tests);
     }

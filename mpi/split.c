@@ -5,6 +5,7 @@
  *
  * A message with what is to be done goes before the points; the status of an answer stands before its log densities. */
 #include "split.h"
+#include "own_work.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@ static const double least_work = 1e5; /* floating-point operations that take as 
 typedef struct {
     wvgd_model inner;
     ranks *r;
+    own_work *own;    /* looks at the batches that this rank evaluates; NULL: nobody does */
     size_t room;      /* points of a share */
     bool asked_again; /* a point without density was evaluated here, too */
     int64_t (*head)[HEAD];
@@ -151,6 +153,17 @@ static int evaluate(const wvgd_model *m, size_t chunk, size_t n, const double *z
                    : m->log_density(m->self, n, z, log_p, grad);
 }
 
+/* The same here, on rank 0. */
+static int evaluate_here(const split *s, size_t chunk, size_t n, const double *z, double *log_p, double *grad)
+{
+    if (s->own)
+        own_work_begin(s->own);
+    int failed = evaluate(&s->inner, chunk, n, z, log_p, grad);
+    if (s->own)
+        own_work_end(s->own);
+    return failed;
+}
+
 /* Shares of all ranks, none larger than there is room for. all [count] stands behind s->who. */
 static int evaluate_round(split *s, size_t chunk, const share *all, const double *z, double *log_p, double *grad)
 {
@@ -158,8 +171,8 @@ static int evaluate_round(split *s, size_t chunk, const share *all, const double
     if (send_shares(s, chunk, all, z, grad != NULL))
         return -1;
     size_t n = ask_answers(s, all, grad);
-    int here = evaluate(&s->inner, chunk, all[0].n, z + all[0].first * D, log_p + all[0].first,
-                        grad ? grad + all[0].first * D : NULL);
+    int here = evaluate_here(s, chunk, all[0].n, z + all[0].first * D, log_p + all[0].first,
+                             grad ? grad + all[0].first * D : NULL);
     if (ranks_wait(s->r, n, s->request, s->who))
         return -1;
     int there = take_answers(s, all, log_p);
@@ -200,7 +213,7 @@ static int log_density(void *self, size_t n, const double *z, double *log_p, dou
         return -1;
     if (is_small(s, n, cut)) {
         s->r->seen.alone++;
-        return evaluate(&s->inner, chunk, n, z, log_p, grad);
+        return evaluate_here(s, chunk, n, z, log_p, grad);
     }
     s->r->seen.shared++;
     for (size_t at = 0, here; at < units && !failed; at += here) {
@@ -222,6 +235,7 @@ int split_end(ranks *r, int to)
 
 static void free_split(split *s)
 {
+    own_work_free(s->own);
     free(s->head);
     free(s->answer);
     free(s->request);
@@ -272,6 +286,7 @@ int split_open(wvgd_model *model, const wvgd_model *inner, bool rows, const wvgd
         return -1;
     if (prior)
         s->prior = *prior;
+    s->own = own_work_new(r);
     *model = *inner;
     model->log_density = log_density;
     model->self = s;

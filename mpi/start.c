@@ -5,11 +5,13 @@
 #include "program.h"
 #include "ranks.h"
 #include "say.h"
+#include "sha256.h"
 #include "split.h"
 #include "watch.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sysexits.h>
 #include <unistd.h>
@@ -65,6 +67,45 @@ static row_shares shares_of(ranks *r)
     return (row_shares){(unsigned)r->rank, (unsigned)r->count, ranks_gather, r, false};
 }
 
+/* ---- what a rank has opened ---------------------------------------------------------------------------------------
+ */
+typedef struct {
+    failure f; /* code 0: it has opened a model, and the rest is of that */
+    size_t dim;
+    bool gradient, batched;
+    char data[SHA256_TEXT]; /* of its data file; "": none, or ranks have shares of it, which have been compared */
+} opened;
+
+static opened describe(const failure *f, const wvgd_model *m, const char *data, bool shares)
+{
+    opened o = {.f = *f};
+    struct stat about;
+    failure ignored;
+    if (f->code)
+        return o;
+    o.dim = m->dim;
+    o.gradient = m->has_gradient;
+    o.batched = m->batched;
+    if (shares || !data || stat(data, &about) || !S_ISREG(about.st_mode) || sha256_file(data, o.data, &ignored))
+        o.data[0] = '\0';
+    return o;
+}
+
+/* Has rank k opened what rank 0 has? */
+static int compare_opened(const opened *mine, const opened *other, int k, failure *f)
+{
+    if (other->f.code)
+        return fail(f, other->f.code, "rank %d: %.900s", k, other->f.text);
+    if (mine->dim != other->dim)
+        return fail(f, EX_DATAERR, "the model has %zu parameters on rank %d and %zu on rank 0: expected the same model",
+                    other->dim, k, mine->dim);
+    if (mine->gradient != other->gradient || mine->batched != other->batched)
+        return fail(f, EX_DATAERR, "the model on rank %d is not that of rank 0: expected the same model", k);
+    if (strcmp(mine->data, other->data))
+        return fail(f, EX_DATAERR, "the data file on rank %d is not that of rank 0: expected the same file", k);
+    return 0;
+}
+
 /* ---- the other ranks ----------------------------------------------------------------------------------------------
  */
 static int pass_begin(void *self, const model_request *request, failure *f)
@@ -74,11 +115,17 @@ static int pass_begin(void *self, const model_request *request, failure *f)
 }
 
 /* What answers batches is the model as threads share it. */
+typedef struct {
+    wvgd_model model;
+    bool summed;
+} kept;
+
 static int keep_inner(void *self, const wvgd_model *inner, bool summed, const wvgd_model *prior, wvgd_model *outer,
                       failure *f)
 {
-    (void)outer, (void)f, (void)summed, (void)prior;
-    *(wvgd_model *)self = *inner;
+    kept *k = self;
+    (void)outer, (void)f, (void)prior;
+    *k = (kept){*inner, summed};
     return 0;
 }
 
@@ -93,7 +140,8 @@ static const char *no_reason(void *self, bool *model)
     return NULL;
 }
 
-static int open_told(const order *o, const char *at, const model_wrapper *keep, opened_model *model, failure *f)
+static int open_told(const order *o, const char *at, const model_wrapper *keep, opened_model *model, const char **data,
+                     failure *f)
 {
     unsigned n = 0;
     while (describe_model_option(n))
@@ -103,7 +151,7 @@ static int open_told(const order *o, const char *at, const model_wrapper *keep, 
         return fail(f, EX_SOFTWARE, "no memory for the options of the model");
     model_request q = {.threads = o->threads, .seed = o->seed, .option = option, .wrapper = keep};
     q.name = take_text(&at);
-    q.data = take_text(&at);
+    *data = q.data = take_text(&at);
     q.text = take_text(&at);
     q.program = take_text(&at);
     for (unsigned i = 0; i < n; i++)
@@ -116,18 +164,20 @@ static int open_told(const order *o, const char *at, const model_wrapper *keep, 
 /* Opens a model, says whether that went well, and answers batches. */
 static void serve(ranks *r, const order *o, const char *text)
 {
-    wvgd_model inner;
+    kept inner = {0};
     row_shares shares = shares_of(r);
     model_wrapper keep = {pass_begin, keep_inner, pass_cancel, no_reason, &inner, &shares};
     opened_model model;
+    const char *data = NULL;
     failure f = {0};
-    int code = open_told(o, text, &keep, &model, &f);
+    int code = open_told(o, text, &keep, &model, &data, &f);
     if (code && shares.lost) { /* others do not know of it, and may wait */
         fprintf(stderr, "%s: %s\n", program_name, f.text);
         syscall(SYS_exit_group, EX_SOFTWARE);
     }
-    ranks_send(r, 0, &f, sizeof f, MPI_BYTE);
-    if (split_serve(code ? NULL : &inner, r)) {
+    opened here = describe(&f, &inner.model, data, inner.summed);
+    ranks_send(r, 0, &here, sizeof here, MPI_BYTE);
+    if (split_serve(code ? NULL : &inner.model, r)) {
         fprintf(stderr, "%s: no memory for batches\n", program_name);
         syscall(SYS_exit_group, EX_SOFTWARE);
     }
@@ -159,12 +209,22 @@ static int serve_all(ranks *r)
  */
 static program_ranks mine;
 static row_shares mine_shares;
+static const char *mine_data; /* while a model is opened */
 
 static void show_waiting(void *self, int rank, double seconds)
 {
     (void)self;
     if (mine.display)
         show_rank(mine.display, rank, seconds);
+}
+
+static void end_here(void *self, const char *text)
+{
+    (void)self;
+    if (mine.display)
+        hide_progress(mine.display);
+    say("%s", text);
+    syscall(SYS_exit_group, EX_SOFTWARE);
 }
 
 static void note_cores(const ranks *r, unsigned threads)
@@ -183,6 +243,7 @@ static int begin(void *self, const model_request *request, failure *f)
     char *text = write_request(request, &o);
     int code = text ? 0 : fail(f, EX_SOFTWARE, "no memory to send the model to other ranks");
     r->timeout = mine.timeout;
+    mine_data = request->data;
     note_cores(r, request->threads);
     for (int k = 1; k < r->count && !code; k++)
         if (ranks_send(r, k, &o, sizeof o, MPI_BYTE) || ranks_send(r, k, text, o.size, MPI_BYTE))
@@ -191,16 +252,16 @@ static int begin(void *self, const model_request *request, failure *f)
     return code;
 }
 
-/* Whether the others have opened it, too. */
-static int hear_others(ranks *r, failure *f)
+/* Whether the others have opened it, too. here: what this rank has opened; NULL: nothing. */
+static int hear_others(ranks *r, const opened *here, failure *f)
 {
-    failure one;
+    opened other;
     int code = 0;
     for (int k = 1; k < r->count && !r->lost; k++) {
-        if (ranks_receive(r, k, &one, sizeof one, MPI_BYTE))
+        if (ranks_receive(r, k, &other, sizeof other, MPI_BYTE))
             return fail(f, EX_SOFTWARE, "%s", r->text);
-        if (one.code && !code)
-            code = fail(f, one.code, "rank %d: %.900s", k, one.text);
+        if (here && !code)
+            code = compare_opened(here, &other, k, f);
     }
     return code;
 }
@@ -216,14 +277,15 @@ static void cancel(void *self)
     failure ignored;
     ranks *r = self;
     r->lost = r->lost || mine_shares.lost;
-    hear_others(self, &ignored);
-    end_all(self);
+    hear_others(r, NULL, &ignored);
+    end_all(r);
 }
 
 static int wrap(void *self, const wvgd_model *inner, bool summed, const wvgd_model *prior, wvgd_model *outer,
                 failure *f)
 {
-    int code = hear_others(self, f);
+    opened here = describe(&(failure){0}, inner, mine_data, summed);
+    int code = hear_others(self, &here, f);
     if (!code && split_open(outer, inner, summed, prior, self))
         code = fail(f, EX_SOFTWARE, "no memory to share batches with other ranks");
     if (code)
@@ -246,6 +308,7 @@ static int lead(ranks *r, int argc, char **argv)
                            .wrapper = {begin, wrap, cancel, why, r, &mine_shares}};
     mine_shares = shares_of(r);
     r->waiting = show_waiting;
+    r->end = end_here;
     if (r->count > 1)
         other_ranks = &mine;
     int code = run_program(argc, argv);

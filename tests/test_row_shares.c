@@ -170,6 +170,8 @@ static void cuts_at_rows(void **state)
         "\n\na,b\n\n1,2\n\n\n3,4\n\n",
         ("\xEF\xBB\xBF"
          "a;b\n1;2\n3;4\n"),
+        ("\xEF\xBB\xBF"
+         "\r\n\"a\",b\r\n1,2\r\n3,4\r\n"),
         "a,b\n\"x\ny\nz\",2\n\"\"\"\n\"\"\n\",4\n\"long\n\n\n\n\n\n\n\nfield\",5\n",
         "\"a\nb\",c\n1,2\n3,4\n",
         "a,b\n",

@@ -251,15 +251,14 @@ static int hash_numbers(row_shares *shares, sha256 *hash, size_t n, const double
 {
     for (unsigned turn = 0; turn < (shares ? shares->count : 1); turn++) {
         bool mine = !shares || shares->rank == turn;
-        size_t size, *begin = shares ? calloc(shares->count, sizeof *begin) : NULL;
+        size_t size;
         char *sent = NULL;
         if (mine)
             sha256_add_numbers(hash, n, x);
-        int code = shares ? share_texts(shares, (const char *)hash, sizeof *hash, &sent, &size, begin, f) : 0;
-        if (!code && begin)
-            memcpy(hash, sent + begin[turn], sizeof *hash);
+        int code = shares ? share_texts(shares, (const char *)hash, mine ? sizeof *hash : 0, &sent, &size, NULL, f) : 0;
+        if (!code && shares)
+            memcpy(hash, sent, sizeof *hash);
         free(sent);
-        free(begin);
         if (code)
             return code;
     }

@@ -160,7 +160,17 @@ failure)
     fails 70 10 'log_density returned 5' 'fail 0 2 0'
     fails 70 10 'rank 2: the model ended the program' 'exit 2 2 0'
     fails 65 10 'rank 2: .*no such file on this machine' 'refuse 2 0 0'
+    fails 65 10 'the model has 4 parameters on rank 1 and 3 on rank 0' 'other 1 0 0'
     fails 70 14 'rank 1 has not answered for 2 s' 'hang 1 3 0' --rank-timeout 2
+    fails 70 14 'rank 0 has not answered for 2 s' 'hang 0 3 0' --rank-timeout 2
+    # a rank that finds another file under the same path
+    mkdir "$tmp/here" "$tmp/there"
+    cp "$source/data/iris.csv" "$tmp/here/data.csv"
+    sed '$d' "$tmp/here/data.csv" >"$tmp/there/data.csv"
+    timeout 120 "$mpirun" -n 1 -wdir "$tmp/here" "$build/wvgd-mpi" fit logistic --data data.csv --threads 1 -q --out "$tmp/none" : \
+        -n 1 -wdir "$tmp/there" "$build/wvgd-mpi" fit logistic --data data.csv --threads 1 -q --out "$tmp/none" >/dev/null 2>"$tmp/err" && fail "another data file is not refused"
+    said 'the data file on rank 1 is not that of rank 0'
+    [ ! -e "$tmp/none" ] || fail "another data file leaves a directory"
     case $("$mpirun" --version) in
     *"Open MPI"*)
         fails 70 10 'rank 1 was killed by signal 9' 'kill 1 3 0'

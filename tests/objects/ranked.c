@@ -1,7 +1,7 @@
-/* ranked.c - a model that does something to one process of several. Its configuration is "WHAT RANK CALL MICROSECONDS":
- * in that call, on that rank, it fails ("fail"), ends the process ("exit", "kill"), never answers ("hang"), or cannot
- * be opened ("refuse"); "none" does nothing of the kind. A point takes so many microseconds. Its density is a mixture
- * of two Gaussians in three dimensions. */
+/* ranked.c - a model that does something to one process of several. Its configuration is "WHAT RANK CALL
+ * MICROSECONDS": in that call, on that rank, it fails ("fail"), ends the process ("exit", "kill"), never answers
+ * ("hang"), cannot be opened ("refuse"), or has another dimension ("other"); "none" does nothing of the kind. A point
+ * takes so many microseconds. Its density is a mixture of two Gaussians in three dimensions. */
 #include "wvgd_model.h"
 #include <math.h>
 #include <signal.h>
@@ -86,6 +86,7 @@ int wvgd_model_open(wvgd_model *model, const char *config, char *error, size_t e
         snprintf(error, error_size, "there is no such file on this machine");
         return 1;
     }
-    *model = (wvgd_model){.name = "ranked", .dim = D, .log_density = log_density, .has_gradient = true};
+    size_t more = !strcmp(it.what, "other") && my_rank() == it.rank;
+    *model = (wvgd_model){.name = "ranked", .dim = D + more, .log_density = log_density, .has_gradient = true};
     return 0;
 }

@@ -74,6 +74,9 @@ int share_all(row_shares *s, bool *flag, failure *f)
 
 int share_failure(row_shares *s, failure *f)
 {
+    bool good = !f->code;
+    if (share_all(s, &good, f) || (good && s)) /* most do not fail: nothing long is sent then */
+        return f->code;
     failure *all = s ? gather_equal(s, sizeof *f, f, f) : NULL;
     if (!all)
         return f->code;
@@ -183,11 +186,19 @@ static bool ends_line(char c, char next)
     return c == '\n' || (c == '\r' && next != '\n');
 }
 
+static const char mark[] = "\xEF\xBB\xBF"; /* of a byte order, at the beginning of a file */
+enum { MARK = sizeof mark - 1 };
+
+static bool has_mark(const char *text, size_t size)
+{
+    return size >= MARK && !memcmp(text, mark, MARK);
+}
+
 /* Bytes up to the end of the first line that is not blank, or 0: it does not end here. */
 static size_t find_header(const char *text, size_t size, bool whole)
 {
     bool quoted = false, blank = true;
-    for (size_t i = 0; i < size; i++) {
+    for (size_t i = has_mark(text, size) ? MARK : 0; i < size; i++) {
         quoted ^= text[i] == '"';
         blank = blank && strchr(" \t\r\n", text[i]);
         if (!quoted && !blank && (i + 1 < size || whole) && ends_line(text[i], i + 1 < size ? text[i + 1] : '\0'))
@@ -344,11 +355,11 @@ static int read_range(row_shares *s, byte_range *r, size_t head, char **text, fa
 /* A file that begins with a byte order mark: the mark goes. */
 static void drop_mark(char *text, size_t *size, size_t *head)
 {
-    if (*head < 3 || strncmp(text, "\xEF\xBB\xBF", 3))
+    if (!has_mark(text, *head))
         return;
-    memmove(text, text + 3, *size - 2);
-    *size -= 3;
-    *head -= 3;
+    memmove(text, text + MARK, *size - MARK + 1);
+    *size -= MARK;
+    *head -= MARK;
 }
 
 int read_share(row_shares *s, const char *path, char **text, size_t *size, size_t *head, size_t *line, failure *f)
