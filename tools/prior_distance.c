@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double far_away = 4;    /* sds */
-static const double unsure = 0.04;   /* t^2 - v is at least that share of t^2: v has an error */
-static const double informed = 0.1;  /* above it, the posterior tells where the data alone would have a parameter */
+static const double far_away = 4;   /* sds */
+static const double unsure = 0.04;  /* t^2 - v is at least that share of t^2: v has an error */
+static const double informed = 0.1; /* above it, the posterior tells where the data alone would have a parameter */
 
 typedef struct {
     double sds;  /* how far it is, in sds of its prior */
@@ -35,7 +35,9 @@ static distance from_positive(const wv_prior *p, double mean, double sd)
     case WV_PRIOR_LOGNORMAL: return from_normal(p->a, p->b, mean, sd);
     case WV_PRIOR_GAMMA: /* Wilson and Hilferty */
         c = 3 * sqrt(p->a);
-        return (distance){fmax((cbrt(low * p->b / p->a) - 1 + 1 / (c * c)) * c, p->a > 1 ? (1 - 1 / (c * c) - cbrt(high * p->b / p->a)) * c : 0), at};
+        return (distance){fmax((cbrt(low * p->b / p->a) - 1 + 1 / (c * c)) * c,
+                               p->a > 1 ? (1 - 1 / (c * c) - cbrt(high * p->b / p->a)) * c : 0),
+                          at};
     default: return (distance){0, NAN};
     }
 }
@@ -90,8 +92,10 @@ char *find_distant(const prior_list *list, bool skip_intercept, const double *me
         return NULL;
     bool positive = list->each[worst].role == PRIOR_POSITIVE;
     double at = positive ? exp(mean[worst]) : mean[worst], sd = sqrt(var[worst]) * (positive ? at : 1);
-    fprintf(s, "prior-data conflict: the data pull %.80s to %.3g +- %.2g, away from its prior %s, which distorts the result",
-            list->each[worst].name, at, sd, show_prior(list, worst, prior));
+    fprintf(
+        s,
+        "prior-data conflict: the data pull %.80s to %.3g +- %.2g, away from its prior %s, which distorts the result",
+        list->each[worst].name, at, sd, show_prior(list, worst, prior));
     if (far > 1)
         fprintf(s, " (and so for %zu others)", far - 1);
     fputs("; ", s);

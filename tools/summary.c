@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 100, NAME_WIDTH = 26, SHORT_NAME = 17, LABEL_WIDTH = 22 };
+enum { WIDTH = 100, NAME_WIDTH = 26, SHORT_NAME = 17, LABEL_WIDTH = 22, FORMULA_WIDTH = 60 };
 
 /* ---- values that may be missing ---------------------------------------------------------------------------------- */
 static double number(const json_t *object, const char *key)
@@ -165,6 +165,12 @@ static void put_head(FILE *s, const json_t *run)
     put_cut(s, text(json_object_get(model, "name")), NAME_WIDTH);
     double dim = number(model, "dim");
     size_t cells = json_array_size(json_object_get(run, "particles"));
+    const json_t *likelihood = json_object_get(model, "likelihood");
+    if (likelihood) {
+        fprintf(s, " (%s, ", text(likelihood));
+        put_cut(s, text(json_object_get(json_object_get(model, "design"), "formula")), FORMULA_WIDTH);
+        putc(')', s);
+    }
     fprintf(s, ": %.0f parameter%s, %zu %s%s\n", dim, dim > 1 ? "s" : "", cells, is_svgd(run) ? "particle" : "cell",
             cells == 1 ? "" : "s");
     put_data(s, model, json_object_get(run, "data"));

@@ -7,7 +7,7 @@ import { colour } from "./look.js";
 
 const SHARED = 40;
 const short = (name) => (name.length > 24 ? "\u2026" + name.slice(-23) : name);
-const kind = (r) => String(r.model?.name ?? "?");
+const kind = (r) => (r.model?.likelihood ? `${r.model.likelihood}, ${r.model.design?.formula}` : String(r.model?.name ?? "?"));
 
 // How clear a log Bayes factor is, in words (Kass and Raftery, 1995).
 function strength(difference) {
@@ -170,7 +170,7 @@ function about(r) {
 // Sections of the page that only a single run has are taken away.
 export function drawComparison(section) {
     for (const id of ["particles", "training", "model"]) section(id).remove();
-    const { data, model } = comparison[0];
+    const { data } = comparison[0];
     document.title = "wvgd comparison";
     section("head").append(
         h(
@@ -178,7 +178,7 @@ export function drawComparison(section) {
             {},
             h("p", { class: "kicker" }, "wvgd report"),
             h("h1", {}, `${comparison.length} runs compared`),
-            data?.response === undefined ? null : h("p", { class: "quiet" }, `Response ${data.response}, ${plural(data.rows, "row")}${data.dropped ? ` (${plural(data.dropped, "row")} dropped)` : ""}; best model: ${String(model?.name)}`),
+            data?.response === undefined ? null : h("p", { class: "quiet" }, `Response ${data.response}, ${plural(data.rows, "row")}${data.dropped ? ` (${plural(data.dropped, "row")} dropped)` : ""}; best run: ${comparison[0].name}`),
         ),
     );
     section("verdict").append(headline(), rows(), h("div", { class: "panels two" }, charts()));

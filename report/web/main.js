@@ -33,13 +33,14 @@ function themeButton() {
 
 // What the model was made from, as the summary says it.
 function describeData() {
-    const { target, rows, features, labels, standardized, prior } = run.model ?? {},
+    const { target, rows, features, labels, standardized, prior, likelihood, design } = run.model ?? {},
         plain = labels?.[0] === "0" && labels?.[1] === "1",
         classes = labels?.length === 2 ? ` (${plain ? "0/1" : `"${labels[0]}" counts as 0, "${labels[1]}" as 1`})` : "";
     return [
+        likelihood ? `${design?.formula}, likelihood ${likelihood}` : null,
         target === undefined || rows === undefined
             ? null
-            : `Target ${target}${classes}; ${plural(rows, "row")}${run.data?.dropped ? ` (${run.data.dropped} dropped: values are missing)` : ""}, ${plural(features, "feature")}, ${standardized ? "" : "not "}standardized`,
+            : `Target ${target}${classes}; ${plural(rows, "row")}${run.data?.dropped ? ` (${run.data.dropped} dropped: values are missing)` : ""}, ${plural(features, "feature")}${likelihood ? "" : `, ${standardized ? "" : "not "}standardized`}`,
         run.priors
             ? `Priors: ${Object.entries(run.priors)
                   .map(([name, text]) => `${name} ~ ${text}`)
