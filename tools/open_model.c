@@ -119,13 +119,33 @@ bool has_model_option(const char *model, const char *name)
     return false;
 }
 
+/* What does for a model what an option of others would do; NULL: nothing does. */
+static const char *instead_of(unsigned option, const char *model)
+{
+    static const char *const glm[OPTIONS] = {
+        [TARGET] = "the formula names the response: --formula 'y ~ ...'",
+        [FEATURES] = "the formula names the columns: --formula 'y ~ a + b'",
+        [STANDARDIZE] = "write scale(x) in the formula; its priors are scaled to the columns anyway",
+        [NO_INTERCEPT] = "write -1 in the formula",
+        [PRIOR_SD] = "use --prior 'slopes=normal(0, S)'",
+    };
+    if (!strcmp(model, "glm"))
+        return glm[option];
+    bool logistic = !strcmp(model, "logistic"), linear = !strcmp(model, "linear");
+    if ((logistic || linear) && (option == FORMULA || option == WEIGHTS || option == LIKELIHOOD))
+        return logistic ? "use wvgd fit glm --likelihood bernoulli" : "use wvgd fit glm --likelihood gaussian";
+    return logistic && option == PRIOR ? "use --prior-sd, or wvgd fit glm --likelihood bernoulli" : NULL;
+}
+
 /* name: of a row of the table of models. */
 static int check_options(const model_request *request, const char *name, failure *f)
 {
     for (unsigned i = 0; i < OPTIONS; i++)
-        if (given_option(request, i) && !in_list(options[i].models, name))
-            return fail(f, EX_USAGE, "--%s does not apply to the model %s, only to %s", options[i].name, request->name,
-                        options[i].models);
+        if (given_option(request, i) && !in_list(options[i].models, name)) {
+            const char *instead = instead_of(i, name);
+            return fail(f, EX_USAGE, "--%s does not apply to the model %s, only to %s%s%s", options[i].name,
+                        request->name, options[i].models, instead ? ": " : "", instead ? instead : "");
+        }
     return 0;
 }
 
@@ -744,7 +764,7 @@ static const struct {
       "mixture of Gaussians; the log evidence is the log of the sum of the weights"},
      open_mixture},
     {{"logistic", "CSV with a header: features, and a response of 0/1 or two labels",
-      "logistic regression; of two labels, the later one in alphabetical order counts as 1"},
+      "logistic regression; of two labels, yes, true or else the later one in alphabetical order counts as 1"},
      open_logistic},
     {{"linear", "CSV with a header: features, and a numeric response",
       "linear regression with unknown noise sd (parameter log_sigma); priors are scaled to the data"},

@@ -51,6 +51,8 @@ expect 65 'the response g has 2 levels, expected numbers .*bernoulli takes two l
 refused 64 "$wvgd" fit glm --data rows.csv --formula 'y ~ x + (1|g)' --likelihood poisson --out run
 grep -q 'grouping terms as in (1|g) are not supported yet' stderr || complain "random effects: $(cat stderr)"
 expect 65 'there is no column "w"' "$wvgd" fit glm --data rows.csv --formula 'y ~ x' --likelihood poisson --weights w --out run
+expect 64 "--target does not apply to the model glm, only to logistic, linear, bnn: the formula names the response: --formula 'y ~ ...'" "$wvgd" fit glm --data rows.csv --target y --likelihood poisson --out run
+expect 64 '--prior does not apply to the model logistic, only to linear, glm: use --prior-sd, or wvgd fit glm' "$wvgd" fit logistic --data rows.csv --target y --prior 'x=normal(0,1)' --out run
 expect 64 '--formula does not apply to the model linear' "$wvgd" fit linear --data rows.csv --formula 'y ~ x' --out run
 [ -e run ] && complain "a refused run leaves a directory"
 expect 0 anything "$wvgd" fit glm --data rows.csv --formula 'y | trials(n) ~ g*x' --likelihood binomial --weights t --quiet --out run
