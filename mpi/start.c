@@ -331,5 +331,6 @@ int main(int argc, char **argv)
     if (r.lost) /* MPI would wait for the rank that hangs */
         syscall(SYS_exit_group, code);
     MPI_Finalize();
+    watch_done();
     return code;
 }

@@ -10,16 +10,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <sysexits.h>
+#include <time.h>
 #include <unistd.h>
 
 static int told = -1; /* the end of the pipe that the work writes to */
 
 typedef struct {
     int rank;       /* -1: not known yet */
+    bool done;      /* the work has ended MPI */
     char last[600]; /* line on stderr */
 } heard;
 
@@ -28,7 +32,9 @@ static void hear(heard *h, char *line, size_t *length, const char *text, size_t 
 {
     enum { MOST = sizeof h->last - 1 };
     for (size_t i = 0; i < n; i++)
-        if (text[i] == '\n') {
+        if (text[i] == '\0') {
+            h->done = true;
+        } else if (text[i] == '\n') {
             line[*length] = '\0';
             if (*length)
                 memcpy(h->last, line, *length + 1);
@@ -79,12 +85,42 @@ static int explain(const heard *h, int status)
     return EX_SOFTWARE;
 }
 
+/* Waits until what stands on stderr has been read, but not for ever: a launcher may end before it reads the rest. */
+static void let_read(void)
+{
+    enum { LOOKS = 200 };
+    static const struct timespec moment = {0, 10000000};
+    struct stat about;
+    int left = 0;
+    bool pipe = !fstat(STDERR_FILENO, &about) && S_ISFIFO(about.st_mode);
+    for (int k = 0; pipe && k < LOOKS && !ioctl(STDERR_FILENO, FIONREAD, &left) && left > 0; k++)
+        nanosleep(&moment, NULL);
+}
+
+/* Launchers that speak PMI, such as MPICH's, end a job with the code of what they kill, unless they are asked to end
+ * it. */
+static void ask_for_end(int code)
+{
+    const char *number = getenv("PMI_FD");
+    char text[64];
+    int n = snprintf(text, sizeof text, "cmd=abort exitcode=%d\n", code);
+    if (!number)
+        return;
+    let_read();
+    ssize_t written = write(atoi(number), text, (size_t)n);
+    (void)written;
+}
+
 static void stay(pid_t child, int pipe)
 {
-    heard h = {-1, ""};
+    heard h = {.rank = -1};
     signal(SIGTERM, SIG_IGN); /* the work has got it, too */
     signal(SIGINT, SIG_IGN);
-    syscall(SYS_exit_group, explain(&h, listen(child, pipe, &h)));
+    signal(SIGPIPE, SIG_IGN);
+    int code = explain(&h, listen(child, pipe, &h));
+    if (code && !h.done)
+        ask_for_end(code);
+    syscall(SYS_exit_group, code);
 }
 
 void watch_begin(void)
@@ -121,4 +157,10 @@ void watch_rank(int rank)
         dup2(told, STDERR_FILENO);
     signal(SIGTERM, SIG_IGN); /* rank 0 may need an answer to end well */
     signal(SIGINT, SIG_IGN);
+}
+
+void watch_done(void)
+{
+    ssize_t written = told < 0 ? 0 : write(told, "", 1);
+    (void)written;
 }

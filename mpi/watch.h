@@ -8,4 +8,7 @@ void watch_begin(void);
 
 /* The work: its rank. What ranks other than 0 print is not seen, but for the last line if they fail. */
 void watch_rank(int rank);
+
+/* The work: MPI has been ended. If the process fails before, the whole job ends with its code. */
+void watch_done(void);
 #endif
