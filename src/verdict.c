@@ -283,19 +283,20 @@ static size_t enough_starts(const wvgd_fit *f)
 
 static void about_starts(wvgd_fit *f)
 {
-    size_t unsure = f->explore.starts ? wv_explore_unsure(f) : 0;
+    size_t unsure = f->explore.starts ? wv_explore_unsure(f) : 0, hits = f->modes.wide_hits,
+           wide = f->explore.wide > hits ? f->explore.wide : hits; /* a mode may be found on the way to a top */
     if (unsure)
         say(f,
             "%zu of %zu starts at the scale of %s led to modes with noticeable mass; %zu of these %zu modes %s found "
             "by fewer than %zu starts, so others may have been missed: set --starts to %zu, or --init-scale to the "
             "scale of the parameters",
-            f->modes.wide_hits, f->explore.wide, scale_of_starts(f), unsure, f->modes.relevant,
-            unsure > 1 ? "were" : "was", wv_explore_needed(f), enough_starts(f));
+            hits, wide, scale_of_starts(f), unsure, f->modes.relevant, unsure > 1 ? "were" : "was",
+            wv_explore_needed(f), enough_starts(f));
     else if (f->explore.starts && wv_explore_doubtful(f))
         say(f,
             "%zu of %zu starts at the scale of %s led to modes with noticeable mass, the others to many lower tops, so "
             "other modes may have been missed: set --starts to %zu",
-            f->modes.wide_hits, f->explore.wide, scale_of_starts(f), enough_starts(f));
+            hits, wide, scale_of_starts(f), enough_starts(f));
 }
 
 static void about_modes(wvgd_fit *f)

@@ -153,6 +153,7 @@ static bool project(const sample *s, size_t c, double *h)
 /* ---- what to do -------------------------------------------------------------------------------------------------- */
 typedef struct {
     double mean, sd, se; /* of the response, or of the share */
+    double least;        /* what a share or a mean of 0 may stand for */
 } observed;
 
 static int observe(const prior_question *q, observed *o, failure *f)
@@ -171,20 +172,24 @@ static int observe(const prior_question *q, observed *o, failure *f)
         return f->code;
     o->mean = mean;
     o->sd = n > 1 ? sqrt(square / (n - 1)) : 0;
-    o->se = is_share(q) ? sqrt((mean * (1 - mean) + 0.25 / trials) / trials) : o->sd / sqrt(n);
+    o->se = is_share(q)    ? sqrt((mean * (1 - mean) + 0.25 / trials) / trials)
+            : is_number(q) ? o->sd / sqrt(n)
+                           : sqrt((o->sd * o->sd + 1 / n) / n); /* of counts that are all 0, too */
+    o->least = 0.5 / trials;
     return 0;
 }
 
 /* The linear predictor that has the mean. */
-static double link(const prior_question *q, double mean)
+static double link(const prior_question *q, const observed *o)
 {
-    double least = 1e-6;
-    return is_number(q) ? mean : is_share(q) ? log(fmax(mean, least) / fmax(1 - mean, least)) : log(fmax(mean, least));
+    return is_number(q)  ? o->mean
+           : is_share(q) ? log(fmax(o->mean, o->least) / fmax(1 - o->mean, o->least))
+                         : log(fmax(o->mean, o->least));
 }
 
 static void advise(FILE *s, const prior_question *q, const observed *o, bool location, bool alike)
 {
-    double at = link(q, o->mean), far = fmax(fabs(at), is_number(q) ? o->sd : 1);
+    double at = link(q, o), far = fmax(fabs(at), is_number(q) ? o->sd : 1);
     if (alike && q->standardize)
         fputs("--standardize makes the columns comparable", s);
     else if (q->prior_sd > 0 && q->linear)
@@ -442,7 +447,7 @@ static char *compare(const prior_question *q, const observed *o, const sample *s
 int prior_conflict(const prior_question *q, char **line, failure *f)
 {
     size_t D = q->model->dim;
-    observed o = {0, 0, 0};
+    observed o = {0, 0, 0, 0};
     sample some = {0}, more = {0};
     *line = NULL;
     if (!q->all_rows || D > LARGEST || !q->model->start)

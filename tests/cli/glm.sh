@@ -98,6 +98,11 @@ for good in 'gaussian --formula y~x' 'poisson --formula c~x' "negbinomial --form
     eval "expect 0 anything $pulled $good"
     grep -q conflict stderr && complain "a remedy does not help: $good: $(cat stderr)"
 done
+awk 'BEGIN { print "x,y"; for (i = 0; i < 40; i++) print i ",0" }' >none.csv
+none="$wvgd fit glm --data none.csv --formula y~x --likelihood poisson --quiet --overwrite --out pulled"
+expect 0 "prior-data conflict: the mean of y is 0, .* try --prior 'intercept=normal\(-4.38, 2.5\)'" $none --prior 'intercept=normal(5, 0.5)'
+expect 0 anything $none --prior 'intercept=normal(-4.38, 2.5)'
+grep -q conflict stderr && complain "a remedy does not help counts that are all 0: $(cat stderr)"
 awk 'BEGIN { print "x,y"; for (i = 0; i < 200; i++) print (i % 20) / 10000 "," ((i * 7 % 20) / 10000 + (i % 20) / 5000 > 0.0025) }' >tiny.csv
 expect 0 'prior-data conflict: per unit of x, the share of y changes by .* --standardize makes the columns comparable' "$wvgd" fit logistic --data tiny.csv --quiet --overwrite --out pulled
 expect 0 anything "$wvgd" fit logistic --data tiny.csv --standardize --quiet --overwrite --out pulled
