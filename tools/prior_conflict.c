@@ -3,7 +3,7 @@
  * For shares, draws near the observed one must not be rare either: a prior that makes all rows alike has shares of 0
  * and 1 only. That a prior allows much more than there is, is no conflict. A prior that all weights share may also hold
  * the intercept where the data do not want it, if columns are far from 0: the intercept is fitted without its prior,
- * and compared with it. */
+ * and compared with it. Last, a response that is an exact function of the columns has no noise to estimate. */
 #include "prior_conflict.h"
 #include "predict.h"
 #include "predictive.h"
@@ -21,6 +21,7 @@ enum { FIT_ROWS = 1000, FIT_WEIGHTS = 100, NEWTON_STEPS = 50 };
 static const double far_out = 3; /* prior sds: the density of the prior is a hundredth of its largest */
 static const double longest = 5; /* step of a log odds */
 static const double settled = 1e-6;
+static const double exact = 1e-9; /* residual sds */
 
 /* Random numbers as functions of an index (splitmix64). */
 static double uniform_at(uint64_t i)
@@ -300,6 +301,33 @@ static char *judge_column(const prior_question *q, const observed *o, const samp
     return below < RARE || above < RARE ? describe_column(q, c, observed_slope, slope) : NULL;
 }
 
+/* ---- no noise ---------------------------------------------------------------------------------------------------- */
+/* Is the response a linear function of the columns, but for rounding? Its sigma would be near 0. */
+static bool is_exact(const prior_question *q, const observed *o, const sample *s)
+{
+    size_t n = s->rows, D = s->width - 1;
+    lapack_int rank = 0;
+    double square = 0, mean = 0, *A = calloc(n * D + n + D, sizeof *A), *y = A + n * D, *singular = y + n;
+    if (!A || n <= D + 1 || !is_number(q) || q->hidden) {
+        free(A);
+        return false;
+    }
+    for (size_t k = 0; k < n; k++) {
+        memcpy(A + k * D, row_of(s, k), (D - 1) * sizeof *A);
+        A[k * D + D - 1] = 1;
+        y[k] = row_of(s, k)[D] - row_of(s, k)[D - 1]; /* less the offset */
+        mean += y[k] / (double)n;
+    }
+    for (size_t k = 0; k < n; k++)
+        y[k] -= mean;
+    lapack_int code = LAPACKE_dgelsd(LAPACK_ROW_MAJOR, (lapack_int)n, (lapack_int)D, 1, A, (lapack_int)D, y, 1,
+                                     singular, 1e-12, &rank);
+    for (size_t k = (size_t)rank; k < n; k++) /* these are the residuals, if the rank is full */
+        square += y[k] * y[k];
+    free(A);
+    return !code && rank == (lapack_int)D && sqrt(square / (double)n) < exact * o->sd;
+}
+
 /* ---- the intercept ----------------------------------------------------------------------------------------------- */
 typedef struct {
     size_t n, D;
@@ -441,6 +469,9 @@ static char *compare(const prior_question *q, const observed *o, const sample *s
     free(z);
     free(mean);
     free(expected);
+    if (!text && is_exact(q, o, some))
+        return strdup("the response is an exact linear function of the columns: there is no noise to estimate, and the "
+                      "posterior is a spike; solve for the coefficients, or fit data with noise");
     return text ? text : judge_intercept(q, o, more);
 }
 

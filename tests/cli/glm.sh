@@ -98,6 +98,13 @@ for good in 'gaussian --formula y~x' 'poisson --formula c~x' "negbinomial --form
     eval "expect 0 anything $pulled $good"
     grep -q conflict stderr && complain "a remedy does not help: $good: $(cat stderr)"
 done
+awk 'BEGIN { print "x,g,y,z"; for (i = 0; i < 40; i++) { y = 2 * i + 1 + 3 * (i % 2); print i "," (i % 2 ? "a" : "b") "," y "," y + (i * 7 % 5) / 1000 } }' >exact.csv
+for model in linear 'glm --formula y~x+g --likelihood gaussian'; do
+    "$wvgd" fit $model --data exact.csv --ignore z --max-iter 2 --quiet --overwrite --out pulled >/dev/null 2>stderr
+    grep -q 'the response is an exact linear function of the columns' stderr || complain "no word about a response without noise: $(cat stderr)"
+done
+expect 0 anything "$wvgd" fit linear --data exact.csv --target z --ignore y --max-iter 2 --quiet --overwrite --out pulled
+grep -q 'exact linear' stderr && complain "little noise is called none"
 awk 'BEGIN { print "x,y"; for (i = 0; i < 40; i++) print i ",0" }' >none.csv
 none="$wvgd fit glm --data none.csv --formula y~x --likelihood poisson --quiet --overwrite --out pulled"
 expect 0 "prior-data conflict: the mean of y is 0, .* try --prior 'intercept=normal\(-4.38, 2.5\)'" $none --prior 'intercept=normal(5, 0.5)'
