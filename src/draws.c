@@ -400,7 +400,12 @@ size_t wv_draws_kept(size_t D, size_t K, size_t least)
 wv_source wv_draws_source(const wv_draws *d, size_t i)
 {
     size_t D = d->shape.D;
-    return (wv_source){d->mu + i * D, d->inverse + i * D * D, d->log_det[i], d->draws[i], d->nu[i], d->t_draws[i], 0};
+    return (wv_source){.mu = d->mu + i * D,
+                       .inverse = d->inverse + i * D * D,
+                       .log_det = d->log_det[i],
+                       .weight = d->draws[i],
+                       .nu = d->nu[i],
+                       .t_weight = d->t_draws[i]};
 }
 
 typedef struct {

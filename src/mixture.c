@@ -78,141 +78,13 @@ bool wv_mixture_is(const wv_mixture *m, const wv_gaussian *q)
            !memcmp(q->root, m->root, D * D * sizeof *m->root);
 }
 
-/* ---- densities at many points ------------------------------------------------------------------------------------ */
-enum { GROUP = 32 }; /* log densities that are summed at once */
-
-/* Places at points, block by block of WV_COLUMNS. */
-typedef struct {
-    const wv_sources *sources;
-    size_t n;
-    const double *x;           /* [n][D] */
-    const wv_squares *squares; /* where these are kept, or NULL */
-    size_t known;              /* blocks that are left out */
-    double *log_sum;           /* [n] */
-} densities;
-
-static size_t blocks_of(size_t n)
-{
-    return (n + WV_COLUMNS - 1) / WV_COLUMNS;
-}
-
-/* Points in block `at` of n points. */
-static size_t points_in(size_t n, size_t at)
-{
-    size_t left = n - at * WV_COLUMNS;
-    return left < WV_COLUMNS ? left : WV_COLUMNS;
-}
-
-/* Multiplications, of which whitening takes most. */
-static double work_of(const densities *d, bool whitens)
-{
-    size_t D = d->sources->D;
-    return (double)(d->sources->n * d->n * D) * (whitens ? (double)D : 1);
-}
-
-wv_squares wv_sources_squares(size_t D, size_t sources, size_t n, size_t keep, wv_arena *arena)
-{
-    size_t row = blocks_of(n) * WV_COLUMNS, points = wv_times(wv_times(sources, row), D);
-    return (wv_squares){.row = row,
-                        .r = wv_arena_take(arena, wv_times(sources, row)),
-                        .y = points <= keep ? wv_arena_take(arena, points) : NULL};
-}
-
-/* r = |y|^2 in the coordinates of source p of n points in the columns of x, from those of the source before, if they
- * are like these. spare, y: [D][WV_COLUMNS]. */
-static void see(const wv_source *p, size_t D, size_t n, const double *x, double *spare, const double *before, double *y,
-                double *r)
-{
-    if (!(p->like > 0))
-        wv_columns_whiten(D, n, p->inverse, p->mu, x, spare, y, r);
-    for (size_t i = 0; i < n && p->like > 0; i++)
-        r[i] = p->like * before[i];
-}
-
-static void measure_at(wv_arena *arena, void *context, size_t index)
-{
-    const densities *d = context;
-    const wv_squares *to = d->squares;
-    size_t D = d->sources->D, size = D * WV_COLUMNS, at = d->known + index, here = points_in(d->n, at),
-           mark = wv_arena_mark(arena);
-    double *x = wv_arena_take(arena, size), *spare = wv_arena_take(arena, size), *own = wv_arena_take(arena, size);
-    wv_columns_turn(D, here, d->x + at * size, x);
-    for (size_t c = 0; c < d->sources->n; c++) {
-        wv_source p = d->sources->at(d->sources->self, c);
-        double *y = to->y ? to->y + (c * (to->row / WV_COLUMNS) + at) * size : own,
-               *r = to->r + c * to->row + at * WV_COLUMNS;
-        see(&p, D, wv_columns_round(here), x, spare, c ? r - to->row : NULL, y, r);
-    }
-    wv_arena_release(arena, mark);
-}
-
-void wv_sources_measure(const wv_sources *p, size_t known, size_t n, const double *x, const wv_squares *to,
-                        wv_workers *w)
-{
-    densities d = {.sources = p, .n = n, .x = x, .squares = to, .known = known / WV_COLUMNS};
-    if (d.known < blocks_of(n))
-        wv_workers_run(w, blocks_of(n) - d.known, work_of(&d, true), measure_at, &d);
-}
-
-/* log (weight x density) of a source's Gaussian and of its Student-t, from r = |y|^2, into log_q; returns how many of
- * the two it has. */
-static size_t weigh(const wv_source *p, size_t D, size_t n, const double *r, double *log_q)
-{
-    size_t made = 0;
-    if (p->weight > 0)
-        wv_columns_density(D, n, p->log_det - log(p->weight), 0, r, log_q + WV_COLUMNS * made++);
-    if (p->t_weight > 0)
-        wv_columns_density(D, n, p->log_det - log(p->t_weight), p->nu, r, log_q + WV_COLUMNS * made++);
-    return made;
-}
-
-static void add_at(wv_arena *arena, void *context, size_t at)
-{
-    const densities *d = context;
-    size_t D = d->sources->D, C = d->sources->n, size = D * WV_COLUMNS, first = at * WV_COLUMNS,
-           here = points_in(d->n, at), n = wv_columns_round(here), waiting = 0, mark = wv_arena_mark(arena);
-    double *x = wv_arena_take(arena, size), *spare = wv_arena_take(arena, size), *y = wv_arena_take(arena, size),
-           *log_q = wv_arena_take(arena, (GROUP + 2) * WV_COLUMNS), own[WV_COLUMNS], sum[WV_COLUMNS];
-    if (!d->squares)
-        wv_columns_turn(D, here, d->x + first * D, x);
-    for (size_t i = 0; i < WV_COLUMNS; i++)
-        sum[i] = i < here ? d->log_sum[first + i] : 0;
-    for (size_t c = 0; c < C; c++) {
-        wv_source p = d->sources->at(d->sources->self, c);
-        const double *r = d->squares ? d->squares->r + c * d->squares->row + first : own;
-        if (!d->squares)
-            see(&p, D, n, x, spare, own, y, own);
-        waiting += weigh(&p, D, n, r, log_q + waiting * WV_COLUMNS);
-        if (waiting >= GROUP || c + 1 == C) {
-            wv_columns_best()->add_logs(waiting, n, log_q, sum);
-            waiting = 0;
-        }
-    }
-    memcpy(d->log_sum + first, sum, here * sizeof *sum);
-    wv_arena_release(arena, mark);
-}
-
-void wv_sources_add(const wv_sources *p, size_t n, const double *x, const wv_squares *squares, double *log_sum,
-                    wv_workers *w)
-{
-    densities d = {.sources = p, .n = n, .x = x, .squares = squares, .log_sum = log_sum};
-    wv_workers_run(w, blocks_of(n), work_of(&d, !squares), add_at, &d);
-}
-
-void wv_sources_log(const wv_sources *p, size_t n, const double *x, const wv_squares *squares, double *log_sum,
-                    wv_workers *w)
-{
-    for (size_t i = 0; i < n; i++)
-        log_sum[i] = -INFINITY;
-    wv_sources_add(p, n, x, squares, log_sum, w);
-}
-
 /* ---- of a mixture ------------------------------------------------------------------------------------------------ */
 static wv_source component(const void *self, size_t k)
 {
     const wv_mixture *m = self;
     size_t D = m->D;
-    return (wv_source){m->mu + k * D, m->inverse + k * D * D, m->log_det[k], m->w[k], 0, 0, 0};
+    return (
+        wv_source){.mu = m->mu + k * D, .inverse = m->inverse + k * D * D, .log_det = m->log_det[k], .weight = m->w[k]};
 }
 
 wv_sources wv_mixture_sources(const wv_mixture *m)
@@ -269,7 +141,7 @@ typedef struct {
 static void slope_at(wv_arena *arena, void *context, size_t at)
 {
     const slopes *s = context;
-    size_t D = s->mix->D, first = at * WV_COLUMNS, here = points_in(s->n, at), mark = wv_arena_mark(arena);
+    size_t D = s->mix->D, first = at * WV_COLUMNS, here = wv_sources_points(s->n, at), mark = wv_arena_mark(arena);
     double *out = wv_arena_zeros(arena, D * WV_COLUMNS), *grad = s->grad + first * D;
     wv_sources sources = wv_mixture_sources(s->mix);
     wv_squares squares = wv_sources_squares(D, s->mix->K, here, SIZE_MAX, arena);
@@ -289,7 +161,7 @@ void wv_mixture_log_density(const wv_mixture *m, size_t n, const double *x, doub
     wv_sources sources = wv_mixture_sources(m);
     slopes s = {m, n, x, log_m, grad};
     if (grad)
-        wv_workers_run(w, blocks_of(n), 2 * (double)(m->K * n * m->D * m->D), slope_at, &s);
+        wv_workers_run(w, wv_sources_blocks(n), 2 * (double)(m->K * n * m->D * m->D), slope_at, &s);
     else
         wv_sources_log(&sources, n, x, NULL, log_m, w);
 }
@@ -299,7 +171,7 @@ void wv_mixture_owners(const wv_mixture *m, size_t n, const double *x, size_t *o
     wv_sources sources = wv_mixture_sources(m);
     wv_workers alone = wv_workers_one(&arena);
     for (size_t first = 0; first < n; first += WV_COLUMNS) {
-        size_t here = points_in(n, first / WV_COLUMNS), mark = wv_arena_mark(arena);
+        size_t here = wv_sources_points(n, first / WV_COLUMNS), mark = wv_arena_mark(arena);
         wv_squares s = wv_sources_squares(m->D, m->K, here, 0, arena);
         double most[WV_COLUMNS];
         for (size_t i = 0; i < here; i++) {

@@ -2,8 +2,7 @@
 #ifndef WV_MIXTURE_H
 #define WV_MIXTURE_H
 #include "archive.h"
-#include "gaussian.h"
-#include "workers.h"
+#include "sources.h"
 
 typedef struct {
     size_t K;       /* components */
@@ -34,44 +33,6 @@ wv_gaussian wv_mixture_component(const wv_mixture *m, size_t k);
 bool wv_mixture_is(const wv_mixture *m, const wv_gaussian *q);
 
 /* ---- densities at many points ------------------------------------------------------------------------------------ */
-/* A Gaussian and a Student-t of the same location and root, each with a weight: the draws that it has made, say. */
-typedef struct {
-    const double *mu, *inverse; /* [D]; [D][D] inverse of the root */
-    double log_det;             /* of the root */
-    double weight;              /* of the Gaussian */
-    double nu, t_weight;        /* of the Student-t: degrees of freedom, weight */
-    double like;                /* if not 0: the squares |y|^2 here are those of the source before, times this */
-} wv_source;
-
-/* n sources: at(self, c) is that of number c. */
-typedef struct {
-    wv_source (*at)(const void *self, size_t c);
-    const void *self;
-    size_t n, D;
-} wv_sources;
-
-/* Squares |y|^2 of points in the coordinates of sources, a row for each source. */
-typedef struct {
-    size_t row; /* points that there is room for, a multiple of WV_COLUMNS */
-    double *r;  /* [sources][row] */
-    double *y;  /* [sources][row / WV_COLUMNS][D][WV_COLUMNS] the points in these coordinates, or NULL */
-} wv_squares;
-
-/* Room for n points in the coordinates of so many sources, from the arena; with at most `keep` doubles for the points
- * themselves, too. */
-wv_squares wv_sources_squares(size_t D, size_t sources, size_t n, size_t keep, wv_arena *arena);
-
-/* Squares of the points x[n][D], of which the first `known` are there already. */
-void wv_sources_measure(const wv_sources *p, size_t known, size_t n, const double *x, const wv_squares *to,
-                        wv_workers *w);
-
-/* log_sum[n], the log of the sum over sources of weight x density at the points x[n][D]; and what adds it. squares: of
- * these points, whose rows are read up to 7 numbers beyond the last; NULL: worked out. */
-void wv_sources_log(const wv_sources *p, size_t n, const double *x, const wv_squares *squares, double *log_sum,
-                    wv_workers *w);
-void wv_sources_add(const wv_sources *p, size_t n, const double *x, const wv_squares *squares, double *log_sum,
-                    wv_workers *w);
-
 /* The components of a mixture, with their weights. */
 wv_sources wv_mixture_sources(const wv_mixture *m);
 

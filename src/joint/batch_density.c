@@ -1,103 +1,95 @@
 /* batch_density.c - deterministic-mixture densities of a batch: log m, log q_j of the point's own component, and
- * log sum_j w_j q_j (method, section 3). The mixture of the staged solver (mixture.c) has inverse roots, with which
- * diagonal components would take several times as long (bench/density). */
+ * log sum_j w_j q_j (method, section 3). */
 #include "joint/batch_density.h"
 #include "arena.h"
+#include "dense.h"
 #include "fit.h"
-#include "gaussian.h"
-#include "simd/columns.h"
+#include "sources.h"
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
 
-static bool diagonal(const wv_gaussian *q)
+static bool is(const wv_gaussian *q, wvgd_family family)
 {
-    return q->family == wv_family_get(WVGD_DIAG);
+    return q->family == wv_family_get(family);
 }
 
-/* Inverse scales and the constant in the log density of a diagonal Gaussian or Student-t, into scale[D + 1]. */
-static void prepare_one(const wv_gaussian *q, double *scale)
+/* Doubles of an inverse root; those of low rank are left to their family. */
+static size_t size_of(const wv_gaussian *q)
 {
-    for (size_t i = 0; i < q->D; i++)
-        scale[i] = 1 / q->root[i];
-    scale[q->D] = wv_columns_constant(q->D, q->family->log_det(q->D, 0, q->root), q->nu);
+    return is(q, WVGD_DIAG) ? q->D : is(q, WVGD_FULL) ? q->D * q->D : 0;
 }
 
-/* The same for all proposals that are diagonal, and the shares of all. Few points are weighed at once, which stay
- * near, unless matrices have to be inverted for them. */
+static void invert(const wv_gaussian *q, double *inverse)
+{
+    if (is(q, WVGD_FULL))
+        wv_dense_invert(q->D, q->root, inverse);
+    for (size_t i = 0; i < q->D && is(q, WVGD_DIAG); i++)
+        inverse[i] = 1 / q->root[i];
+}
+
+static double log_det(const wv_gaussian *q)
+{
+    return q->family->log_det(q->D, q->R, q->root);
+}
+
+static wv_source proposal(const void *self, size_t c)
+{
+    const wv_batch_density_plan *plan = self;
+    const wv_gaussian *q = &plan->proposals->p[c].q;
+    const double *inverse = plan->roots + plan->at[c];
+    return (wv_source){.mu = q->mu,
+                       .inverse = is(q, WVGD_FULL) ? inverse : NULL,
+                       .scale = is(q, WVGD_DIAG) ? inverse : NULL,
+                       .q = size_of(q) ? NULL : q,
+                       .log_det = plan->log_det[c],
+                       .weight = q->nu > 0 ? 0 : 1,
+                       .nu = q->nu,
+                       .t_weight = q->nu > 0 ? 1 : 0};
+}
+
+static wv_sources sources_of(const wv_batch_density_plan *plan)
+{
+    return (wv_sources){proposal, plan, plan->proposals->n, plan->D};
+}
+
+/* What the proposals have in common for all points. */
 static wv_batch_density_plan prepare(wvgd_fit *f)
 {
-    wv_batch_density_plan plan = {.at_once = WV_COLUMNS,
-                                  .scale = wv_arena_take(f->arena, f->proposals.n * (f->D + 1)),
-                                  .share = wv_arena_take(f->arena, f->proposals.n)};
-    for (size_t c = 0; c < f->proposals.n; c++) {
-        const wv_gaussian *q = &f->proposals.p[c].q;
-        plan.share[c] = exp(f->proposals.p[c].log_alpha);
-        if (diagonal(q))
-            prepare_one(q, plan.scale + c * (f->D + 1));
-        else
-            plan.at_once = WV_BLOCK;
+    const wv_proposals *p = &f->proposals;
+    size_t all = 0;
+    wv_batch_density_plan plan = {.proposals = p,
+                                  .D = f->D,
+                                  .at = wv_arena_take_sizes(f->arena, p->n),
+                                  .log_det = wv_arena_take(f->arena, p->n),
+                                  .constant = wv_arena_take(f->arena, p->n),
+                                  .share = wv_arena_take(f->arena, p->n)};
+    for (size_t c = 0; c < p->n; c++) {
+        plan.at[c] = all;
+        all += size_of(&p->p[c].q);
     }
+    plan.roots = wv_arena_take(f->arena, all);
+    for (size_t c = 0; c < p->n; c++) {
+        invert(&p->p[c].q, plan.roots + plan.at[c]);
+        plan.log_det[c] = log_det(&p->p[c].q);
+        plan.share[c] = exp(p->p[c].log_alpha);
+    }
+    wv_sources sources = sources_of(&plan);
+    wv_sources_constants(&sources, plan.constant);
     return plan;
 }
 
-/* Some points of a batch, as rows [n][D] and in columns, WV_COLUMNS to a block, and their densities. */
-typedef struct {
-    const wv_batch_density_plan *plan;
-    size_t n;
-    const double *x;
-    double *columns;  /* [at_once][D] */
-    double *whitened; /* [at_once][D] scratch */
-    double *u;        /* [proposals][at_once] log densities under each proposal, then these over that of the mixture */
-    double *log_m;    /* [at_once] log density of the mixture */
-} points;
-
-/* From the arena. */
-static points room_for(wvgd_fit *f, const wv_batch_density_plan *plan)
+/* u[proposals][WV_COLUMNS]: log densities of at most WV_COLUMNS points x[n][D] under each proposal. */
+static void densities(const wv_batch_density_plan *plan, size_t n, const double *x, double *u, wv_arena *arena)
 {
-    size_t rows = plan->at_once * f->D;
-    return (points){.plan = plan,
-                    .columns = wv_arena_take(f->arena, rows),
-                    .whitened = wv_arena_take(f->arena, rows),
-                    .u = wv_arena_take(f->arena, f->proposals.n * plan->at_once),
-                    .log_m = wv_arena_take(f->arena, plan->at_once)};
+    wv_sources sources = sources_of(plan);
+    wv_sources_each(&sources, plan->constant, n, x, u, arena);
 }
 
-static void turn(const wvgd_fit *f, const wv_batch *b, size_t first, size_t n, points *p)
+/* log_m[n] of the mixture; u becomes q / m. */
+static void divide(const wv_batch_density_plan *plan, size_t n, double *u, double *log_m)
 {
-    size_t D = f->D;
-    p->n = n;
-    p->x = b->x + first * D;
-    for (size_t k = 0; k < n; k += WV_COLUMNS)
-        wv_columns_turn(D, n - k < WV_COLUMNS ? n - k : WV_COLUMNS, p->x + k * D, p->columns + k * D);
-}
-
-static void density(const wvgd_fit *f, const points *p, size_t c, double *log_q)
-{
-    const wv_gaussian *q = &f->proposals.p[c].q;
-    const double *scale = p->plan->scale + c * (f->D + 1);
-    if (!diagonal(q)) {
-        wv_gaussian_log_density(q, p->n, p->x, log_q, p->whitened, f->arena);
-        return;
-    }
-    for (size_t k = 0; k < p->n; k += WV_COLUMNS) {
-        size_t here = wv_columns_round(p->n - k < WV_COLUMNS ? p->n - k : WV_COLUMNS);
-        wv_columns_best()->apart(f->D, here, p->columns + k * f->D, q->mu, scale, log_q + k);
-        wv_columns_log(f->D, here, scale[f->D], q->nu, log_q + k, log_q + k);
-    }
-}
-
-/* Log densities of all proposals, into u. */
-static void densities(const wvgd_fit *f, const points *p)
-{
-    for (size_t c = 0; c < f->proposals.n; c++)
-        density(f, p, c, p->u + c * p->plan->at_once);
-}
-
-/* log_m, and u becomes q / m. */
-static void divide(const wvgd_fit *f, const points *p)
-{
-    wv_columns_best()->shares(f->proposals.n, wv_columns_round(p->n), p->plan->at_once, p->plan->share, p->u, p->log_m);
+    wv_columns_best()->shares(plan->proposals->n, wv_columns_round(n), WV_COLUMNS, plan->share, u, log_m);
 }
 
 /* A batch is weighed in pieces, a task each. */
@@ -109,36 +101,32 @@ typedef struct {
     double *sum_u;          /* [pieces][N] sums over the points of each piece */
 } weighing;
 
-/* Weighs n points; adds to sum_u[N]. mix: [at_once] scratch. */
-static void weigh_block(const wvgd_fit *f, const weighing *g, size_t first, size_t n, points *p, double *mix,
-                        double *sum_u)
+/* Weighs at most WV_COLUMNS points; adds to sum_u[N]. u: [proposals][WV_COLUMNS] scratch. */
+static void weigh_block(const wvgd_fit *f, const weighing *g, size_t first, size_t n, double *u, double *sum_u)
 {
     wv_batch *b = g->b;
-    size_t ld = g->plan.at_once;
-    turn(f, b, first, n, p);
-    densities(f, p);
+    double log_m[WV_COLUMNS], mix[WV_COLUMNS];
+    densities(&g->plan, n, b->x + first * f->D, u, f->arena);
     for (size_t k = 0; k < n; k++)
-        b->log_q[first + k] = p->u[b->cell[first + k] * ld + k];
-    divide(f, p);
-    memcpy(b->log_m + first, p->log_m, n * sizeof *p->log_m);
+        b->log_q[first + k] = u[b->cell[first + k] * WV_COLUMNS + k];
+    divide(&g->plan, n, u, log_m);
+    memcpy(b->log_m + first, log_m, n * sizeof *log_m);
     for (size_t j = 0; j < f->N; j++)
-        sum_u[j] += cblas_dasum((int)n, p->u + j * ld, 1);
+        sum_u[j] += cblas_dasum((int)n, u + j * WV_COLUMNS, 1);
     for (int i = 0; i < 2 && g->w[i]; i++) {
-        cblas_dgemv(CblasRowMajor, CblasTrans, (int)f->N, (int)n, 1.0, p->u, (int)ld, g->w[i], 1, 0.0, mix, 1);
+        cblas_dgemv(CblasRowMajor, CblasTrans, (int)f->N, (int)n, 1.0, u, WV_COLUMNS, g->w[i], 1, 0.0, mix, 1);
         for (size_t k = 0; k < n; k++)
-            b->log_mix[i][first + k] = p->log_m[k] + log(mix[k]);
+            b->log_mix[i][first + k] = log_m[k] + log(mix[k]);
     }
 }
 
 static void weigh_piece(wvgd_fit *f, void *context, size_t k)
 {
     const weighing *g = context;
-    size_t at_once = g->plan.at_once, end = (k + 1) * g->piece < g->b->n ? (k + 1) * g->piece : g->b->n,
-           mark = wv_arena_mark(f->arena);
-    points p = room_for(f, &g->plan);
-    double *mix = wv_arena_take(f->arena, at_once);
-    for (size_t at = k * g->piece; at < end; at += at_once)
-        weigh_block(f, g, at, end - at < at_once ? end - at : at_once, &p, mix, g->sum_u + k * f->N);
+    size_t end = (k + 1) * g->piece < g->b->n ? (k + 1) * g->piece : g->b->n, mark = wv_arena_mark(f->arena);
+    double *u = wv_arena_take(f->arena, f->proposals.n * WV_COLUMNS);
+    for (size_t at = k * g->piece; at < end; at += WV_COLUMNS)
+        weigh_block(f, g, at, end - at < WV_COLUMNS ? end - at : WV_COLUMNS, u, g->sum_u + k * f->N);
     wv_arena_release(f->arena, mark);
 }
 
@@ -152,7 +140,7 @@ void wv_batch_density(wvgd_fit *f, wv_batch *b, const double *const w[2])
                   .sum_u = wv_arena_zeros(f->arena, pieces * f->N)};
     wv_fit_run_tasks(f, pieces,
                      (double)b->n * (double)f->proposals.n * (double)f->D *
-                         (g.plan.at_once == WV_BLOCK ? (double)f->D : 1),
+                         (f->cells.shape.family == wv_family_get(WVGD_DIAG) ? 1 : (double)f->D),
                      weigh_piece, &g);
     for (size_t k = 0; k < pieces; k++)
         cblas_daxpy((int)f->N, 1.0, g.sum_u + k * f->N, 1, b->sum_u, 1);
@@ -165,7 +153,8 @@ static double *prepare_own(wvgd_fit *f)
     double *scale = wv_arena_take(f->arena, f->N * (f->D + 1));
     for (size_t j = 0; j < f->N; j++) {
         wv_gaussian q = wv_partition_component(&f->cells, j);
-        prepare_one(&q, scale + j * (f->D + 1));
+        invert(&q, scale + j * (f->D + 1));
+        scale[j * (f->D + 1) + f->D] = wv_columns_constant(f->D, log_det(&q), q.nu);
     }
     return scale;
 }
@@ -215,13 +204,12 @@ wv_batch_density_plan wv_batch_density_begin(wvgd_fit *f)
 void wv_batch_density_some(wvgd_fit *f, wv_batch *b, const wv_batch_density_plan *plan, size_t first, size_t n)
 {
     size_t mark = wv_arena_mark(f->arena);
-    points p = room_for(f, plan);
+    double *u = wv_arena_take(f->arena, f->proposals.n * WV_COLUMNS), log_m[WV_COLUMNS];
     for (size_t end = first + n, here; first < end; first += here) {
-        here = end - first < plan->at_once ? end - first : plan->at_once;
-        turn(f, b, first, here, &p);
-        densities(f, &p);
-        divide(f, &p);
-        memcpy(b->log_m + first, p.log_m, here * sizeof *p.log_m);
+        here = end - first < WV_COLUMNS ? end - first : WV_COLUMNS;
+        densities(plan, here, b->x + first * f->D, u, f->arena);
+        divide(plan, here, u, log_m);
+        memcpy(b->log_m + first, log_m, here * sizeof *log_m);
         if (plan->own)
             own_densities(f, b, first, here, plan->own);
     }

@@ -14,10 +14,14 @@ void wv_batch_density(wvgd_fit *f, wv_batch *b, const double *const w[2]);
  * on, whose cells are known, by whoever has them at hand, and then the rest, when all are listed by cell. The arrays
  * of a plan come from f->arena, and whoever made it releases them. */
 typedef struct {
-    size_t at_once; /* points whose densities are held at once */
-    double *scale;  /* [proposals][D + 1] inverse scales of diagonal proposals and constants of their log densities */
-    double *share;  /* [proposals] shares of all */
-    const double *own; /* [N][D + 1] scales of diagonal components, or NULL */
+    const wv_proposals *proposals;
+    size_t D;
+    size_t *at;        /* [proposals] where in `roots` is */
+    double *roots;     /* the inverse root [D][D] of a full proposal, or the inverse scales [D] of a diagonal one */
+    double *log_det;   /* [proposals] log determinants of the roots */
+    double *constant;  /* [proposals] constants of the log densities */
+    double *share;     /* [proposals] shares of all */
+    const double *own; /* [N][D + 1] inverse scales of diagonal components and constants of log densities, or NULL */
 } wv_batch_density_plan;
 wv_batch_density_plan wv_batch_density_begin(wvgd_fit *f);
 void wv_batch_density_some(wvgd_fit *f, wv_batch *b, const wv_batch_density_plan *plan, size_t first, size_t n);
