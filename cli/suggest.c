@@ -22,6 +22,7 @@ static const likely_word commands[] = {
     {"run", "use wvgd fit"},
     {"infer", "use wvgd fit"},
     {"train", "use wvgd fit"},
+    {"regression", "use wvgd fit linear (a numeric response), logistic (two labels) or glm (a formula)"},
     {"resume", "use wvgd fit --resume DIR"},
     {"continue", "use wvgd fit --resume DIR"},
     {"plot", "use wvgd report DIR for a page with plots, or wvgd report DIR --figures FIGURES for SVG and PNG files"},

@@ -133,7 +133,7 @@ static const char *instead_of(unsigned option, const char *model)
         return glm[option];
     bool logistic = !strcmp(model, "logistic"), linear = !strcmp(model, "linear");
     if ((logistic || linear) && (option == FORMULA || option == WEIGHTS || option == LIKELIHOOD))
-        return logistic ? "use wvgd fit glm --likelihood bernoulli" : "use wvgd fit glm --likelihood gaussian";
+        return "use wvgd fit glm, which takes a formula and a likelihood";
     return logistic && option == PRIOR ? "use --prior-sd, or wvgd fit glm --likelihood bernoulli" : NULL;
 }
 

@@ -285,7 +285,9 @@ int check_request(const wvgd_request *request, failure *f)
 {
     const char *name = requested(request, "model"), *who = request->who ? request->who : "request";
     if (!name)
-        return fail(f, EX_USAGE, "%s: MODEL is missing: see wvgd models", who);
+        return fail(f, EX_USAGE,
+                    "%s: MODEL is missing: expected a name that wvgd models lists, such as %s; or a shared object", who,
+                    requested(request, "formula") ? "glm" : "logistic, linear or glm");
     if (is_from_file(request, "model") && names_object(name) && !is_requested(request, "trust-model"))
         return fail(f, EX_TEMPFAIL,
                     "%s names the model %s, which is code that would run with your permissions: name the model on the "

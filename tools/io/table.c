@@ -33,7 +33,8 @@ int open_table(const char *path, const table_options *options, data_table *t, fa
     char delimiter;
     *t = (data_table){0};
     if (options->missing && strcmp(options->missing, "error") && strcmp(options->missing, "drop"))
-        return fail(f, EX_USAGE, "--missing is '%.60s': expected error|drop", options->missing);
+        return fail(f, EX_USAGE, "--missing is '%.60s': expected error (refuse the file) or drop (leave out the rows)",
+                    options->missing);
     if (read_delimiter(options->delimiter, &delimiter, f) ||
         open_csv_share(path, delimiter, options->shares, &t->csv, f))
         return f->code;
