@@ -22,12 +22,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEEDS_MOST = 100 };
+enum { SEEDS_MOST = 100, STAGES = WV_DONE };
 
 typedef struct {
     bool reliable, right, lie, kept;
     size_t worst; /* parameter, of whose sd the error is largest */
-    double evaluations, error, size, se, mean, sd, seconds;
+    double evaluations, error, size, se, mean, sd, log_sd, seconds;
 } outcome;
 
 static unsigned long seeds = 5, first_seed = 101;
@@ -40,9 +40,10 @@ static void compare(const bend_target *t, const wvgd_results *r, outcome *o)
     for (size_t i = 0; i < t->dim; i++) {
         if (r->tail_k[i] > r->tail_k_limit)
             continue;
-        double sd = fabs(log(sqrt(r->var[i]) / t->sd[i]));
+        double log_sd = log(sqrt(r->var[i]) / t->sd[i]), sd = fabs(log_sd);
         o->mean = fmax(o->mean, fabs(r->mean[i] - t->mean[i]) / t->sd[i]);
         o->worst = sd > o->sd ? i : o->worst;
+        o->log_sd = sd > o->sd ? log_sd : o->log_sd;
         o->sd = fmax(o->sd, sd);
     }
 }
@@ -186,7 +187,19 @@ static outcome fit_one(const bend_kind *kind, bend_target *t, unsigned long seed
     if (wvgd_options_set(&options, "bend", bend, &error))
         exit((fprintf(stderr, "%s\n", error.text), 64));
     wvgd_fit *fit = wvgd_new(&model, &options, NULL, &error);
-    if (!fit || wvgd_run(fit, NULL, NULL, &error))
+    size_t by[STAGES] = {0};
+    const char *name[STAGES] = {0};
+    while (fit && fit->stage != WV_DONE) {
+        size_t before = fit->count.evaluations;
+        wv_stage stage = fit->stage;
+        wvgd_progress p;
+        wvgd_get_progress(fit, &p);
+        name[stage] = p.stage;
+        if (wvgd_step(fit, &error))
+            break;
+        by[stage] += fit->count.evaluations - before;
+    }
+    if (!fit || fit->stage != WV_DONE)
         exit((fprintf(stderr, "%s, seed %lu: %s\n", kind->name, seed, error.text), 70));
     wvgd_get_results(fit, &r);
     compare(t, &r, &o);
@@ -200,11 +213,16 @@ static outcome fit_one(const bend_kind *kind, bend_target *t, unsigned long seed
     bool evidence = o.size <= fmax(0.05, 3 * o.se);
     o.right = evidence && o.mean <= 0.1 && o.sd <= 0.1;
     o.lie = o.reliable && !evidence;
-    if (verbose)
-        printf("  %s, seed %lu: log Z %+.4f (%.4f), mean %.3f, log sd %.3f (%zu), k-hat %.2f, %zu arguments%s, %.0f "
-               "evaluations, %.2f s, %s\n",
-               kind->name, seed, o.error, o.se, o.mean, o.sd, o.worst, r.pareto_k, fit->bend.tried ? fit->bend.r : 0,
-               o.kept ? "" : ", left", o.evaluations, o.seconds, o.reliable ? "reliable" : r.reason[0]);
+    if (verbose) {
+        printf("  %s, seed %lu: log Z %+.4f (%.4f), mean %.3f, log sd %+.3f (%zu), k-hat %.2f, %zu arguments%s, %.0f "
+               "evaluations (",
+               kind->name, seed, o.error, o.se, o.mean, o.log_sd, o.worst, r.pareto_k,
+               fit->bend.tried ? fit->bend.r : 0, o.kept ? "" : ", left", o.evaluations);
+        for (size_t k = 0, some = 0; k < STAGES; k++)
+            if (by[k])
+                printf("%s%s %zu", some++ ? ", " : "", name[k], by[k]);
+        printf("), %.2f s, %s\n", o.seconds, o.reliable ? "reliable" : r.reason[0]);
+    }
     wvgd_free(fit);
     wvgd_model_close(&model);
     fflush(stdout);

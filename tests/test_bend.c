@@ -305,6 +305,27 @@ static void rescales_arguments(void **state)
     tear_down(&f);
 }
 
+/* An argument leans: the map is the same where the argument and the basis change together. */
+static void leans_arguments(void **state)
+{
+    const double delta[OTHERS] = {0.3, -0.2, 0.5, 0.1};
+    fixture f;
+    (void)state;
+    set_up(&f, 11);
+    double u[D], x[D], back[D], inverse[D * D];
+    wv_bend_lean(&f.b, 1, delta);
+    test_random_normals(&f.r, D, u);
+    wv_bend_forward(&f.b, 1, u, x, NULL, f.arena);
+    wv_bend_inverse(&f.b, 1, x, back, f.arena);
+    for (size_t i = 0; i < D; i++)
+        assert_near(back[i], u[i], 1e-9 * (1 + fabs(u[i])));
+    memcpy(inverse, f.b.inverse, sizeof inverse);
+    assert_true(wv_bend_set_frame(&f.b, ARGUMENTS, f.b.centre, f.b.basis, f.arena));
+    for (size_t i = 0; i < D * D; i++)
+        assert_near(f.b.inverse[i], inverse[i], 1e-12 * (1 + fabs(inverse[i])));
+    tear_down(&f);
+}
+
 /* Arguments change places: the others see what they saw. */
 static void swaps_arguments(void **state)
 {
@@ -447,11 +468,17 @@ static void comes_back_from_a_state(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(maps_as_in_long_double),  cmocka_unit_test(inverts),
-        cmocka_unit_test(pulls_gradients_back),    cmocka_unit_test(leaves_points_without_density),
-        cmocka_unit_test(rescales_arguments),      cmocka_unit_test(swaps_arguments),
-        cmocka_unit_test(finds_two_experts),       cmocka_unit_test(finds_a_line),
-        cmocka_unit_test(refuses_lines_that_fall), cmocka_unit_test(comes_back_from_a_state),
+        cmocka_unit_test(maps_as_in_long_double),
+        cmocka_unit_test(inverts),
+        cmocka_unit_test(pulls_gradients_back),
+        cmocka_unit_test(leaves_points_without_density),
+        cmocka_unit_test(rescales_arguments),
+        cmocka_unit_test(leans_arguments),
+        cmocka_unit_test(swaps_arguments),
+        cmocka_unit_test(finds_two_experts),
+        cmocka_unit_test(finds_a_line),
+        cmocka_unit_test(refuses_lines_that_fall),
+        cmocka_unit_test(comes_back_from_a_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

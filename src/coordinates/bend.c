@@ -183,6 +183,15 @@ void wv_bend_rescale(wv_bend *b, size_t j, double shift, double scale, wv_arena 
     invert(b, arena);
 }
 
+void wv_bend_lean(wv_bend *b, size_t j, const double *delta)
+{
+    size_t D = b->D, r = b->r, k = D - r;
+    for (size_t i = 0; i < D; i++)
+        cblas_daxpy((int)k, -b->basis[i * D + j], delta, 1, b->basis + i * D + r, 1);
+    for (size_t c = 0; c < k; c++)
+        cblas_daxpy((int)D, delta[c], b->inverse + (r + c) * D, 1, b->inverse + j * D, 1);
+}
+
 void wv_bend_rotate(wv_bend *b, const double *T, wv_arena *arena)
 {
     size_t D = b->D, r = b->r, k = D - r, mark = wv_arena_mark(arena);

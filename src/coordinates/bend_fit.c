@@ -20,13 +20,19 @@ size_t wv_bend_batch(size_t D)
     return n + n % 2;
 }
 
+/* Batches for a map: each look that finds more arguments goes back to round 2. */
+static size_t most_batches(void)
+{
+    return (size_t)(wv_policy.bend_rounds + wv_policy.bend_looks * (wv_policy.bend_rounds_look - 2));
+}
+
 bool wv_bend_pool_new(wv_bend_pool *p, size_t D)
 {
     p->D = D;
     p->ring = D ? (size_t)fmin(wv_policy.bend_points + wv_policy.bend_points_dimension * (double)D,
                                wv_policy.bend_memory / (double)D)
                 : 0;
-    p->room = D ? p->ring + (size_t)wv_policy.bend_rounds * wv_bend_batch(D) : 0;
+    p->room = D ? p->ring + most_batches() * wv_bend_batch(D) : 0;
     const wv_slot slots[] = {{&p->x, wv_times(p->room, D)}, {&p->g, wv_times(p->room, D)}, {&p->born, p->room}};
     p->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_AS_IT_IS);
     return p->memory != NULL;
@@ -38,19 +44,22 @@ void wv_bend_pool_free(wv_bend_pool *p)
 }
 
 typedef struct {
-    size_t n, next, round;
+    size_t n, next, round, batch, looks;
 } counts;
 
 bool wv_bend_pool_archive(wv_bend_pool *p, wv_archive *a)
 {
-    counts c = {p->n, p->next, p->round};
+    counts c = {p->n, p->next, p->round, p->batch, p->looks};
     wv_archive_values(a, &c, sizeof c);
-    if (c.n > p->room || c.next > p->room || (double)c.round > wv_policy.bend_rounds + 1)
+    if (c.n > p->room || c.next > p->room || (double)c.round > wv_policy.bend_rounds + 1 ||
+        (double)c.looks > wv_policy.bend_looks || c.batch > most_batches() + 1)
         return wv_archive_refuse(a);
     if (wv_archive_reading(a)) {
         p->n = c.n;
         p->next = c.next;
         p->round = c.round;
+        p->batch = c.batch;
+        p->looks = c.looks;
     }
     wv_archive_array(a, p->x, c.n * p->D);
     wv_archive_array(a, p->g, c.n * p->D);
@@ -60,12 +69,12 @@ bool wv_bend_pool_archive(wv_bend_pool *p, wv_archive *a)
 
 void wv_bend_pool_clear(wv_bend_pool *p)
 {
-    p->n = p->next = p->round = 0;
+    p->n = p->next = p->round = p->batch = p->looks = 0;
 }
 
 void wv_bend_pool_reopen(wv_bend_pool *p)
 {
-    p->round = 0;
+    p->round = p->batch = p->looks = 0;
     p->next = p->n % p->ring;
     memset(p->born, 0, p->n * sizeof *p->born);
 }
@@ -79,7 +88,7 @@ void wv_bend_pool_take(wv_bend_pool *p, size_t n, const double *x, const double 
         size_t at = p->round ? p->n : p->next % most;
         memcpy(p->x + at * D, x + i * D, D * sizeof *x);
         memcpy(p->g + at * D, grad + i * D, D * sizeof *grad);
-        p->born[at] = (double)p->round;
+        p->born[at] = (double)p->batch;
         p->next = (at + 1) % most;
         p->n = p->n < at + 1 ? at + 1 : p->n;
     }
@@ -277,11 +286,73 @@ static double best_axis(const looked *l, const double *root, size_t q, const dou
     return best;
 }
 
-/* Directions of arguments a[r][D], unit vectors in z; returns r. */
-static size_t pick(looked *l, const double *root, size_t most, double *a, wv_arena *arena)
+/* One step from direction v to one of which the terms explain more: rho = (v.z) C'z is regressed on C, then on v.
+ * False: it cannot be taken. */
+static bool improve(const looked *l, size_t q, const double *O, double *v, wv_arena *arena)
 {
-    size_t D = l->D, r = 0, axis = 0, mark = wv_arena_mark(arena);
+    const double ridge = 1e-6;
+    size_t n = l->n, D = l->D, mark = wv_arena_mark(arena);
+    double *Z = wv_arena_take(arena, n * D), *G = wv_arena_zeros(arena, D * D), *C = wv_arena_zeros(arena, D * D),
+           *R = wv_arena_take(arena, n * D), *U = wv_arena_take(arena, n * D), *H = wv_arena_zeros(arena, D * D),
+           *step = wv_arena_zeros(arena, D);
+    for (size_t i = 0; i < n; i++) {
+        double t = cblas_ddot((int)D, l->z + i * D, 1, v, 1);
+        for (size_t k = 0; k < D; k++)
+            Z[i * D + k] = l->weight[i] * t * l->z[i * D + k];
+    }
+    project(n, l->columns, l->most, l->Q, D, Z, arena);
+    wv_dense_cross(n, D, Z, D, Z, true, G);
+    wv_dense_cross(n, D, Z, D, l->E, false, C);
+    bool good = solve(D, G, D, C);
+    memcpy(R, l->E, n * D * sizeof *R);
+    wv_dense_product(n, D, Z, D, C, -1, 1, R);
+    wv_dense_product(n, D, l->z, D, C, 1, 0, U);
+    for (size_t i = 0; i < n && good; i++) {
+        const double *z = l->z + i * D, *u = U + i * D;
+        double w = l->weight[i];
+        cblas_dsyr(CblasRowMajor, CblasLower, (int)D, w * w * cblas_ddot((int)D, u, 1, u, 1), z, 1, H, (int)D);
+        cblas_daxpy((int)D, w * cblas_ddot((int)D, u, 1, R + i * D, 1), z, 1, step, 1);
+    }
+    double size = 0;
+    for (size_t k = 0; k < D; k++)
+        size = fmax(size, H[k * D + k]);
+    for (size_t k = 0; k < D; k++)
+        H[k * D + k] += ridge * size;
+    good = good && solve(D, H, 1, step) && isfinite(cblas_dnrm2((int)D, step, 1));
+    if (good) {
+        cblas_daxpy((int)D, 1.0, step, 1, v, 1);
+        orthogonal(D, q, O, v);
+    }
+    wv_arena_release(arena, mark);
+    return good;
+}
+
+/* The direction near v that explains most takes its place, if it explains much more; returns its share, that of v
+ * being given. */
+static double best_direction(const looked *l, size_t q, const double *O, double share, double *v, bool *axis,
+                             wv_arena *arena)
+{
+    enum { STEPS = 8 };
+    size_t D = l->D, mark = wv_arena_mark(arena);
+    double *best = wv_arena_take(arena, D);
+    memcpy(best, v, D * sizeof *v);
+    for (size_t i = 0; i < STEPS && improve(l, q, O, best, arena);)
+        i++;
+    double other = judge(l, best, arena);
+    *axis = !(share < wv_policy.bend_axis * other);
+    if (!*axis)
+        memcpy(v, best, D * sizeof *v);
+    wv_arena_release(arena, mark);
+    return *axis ? share : other;
+}
+
+/* Directions of arguments a[r][D], unit vectors in z, of which `known` are there; returns r. Where there are some the
+ * scores are what their map leaves. */
+static size_t pick(looked *l, const double *root, size_t known, size_t most, double *a, wv_arena *arena)
+{
+    size_t D = l->D, r = known, axis = 0, mark = wv_arena_mark(arena);
     double *O = wv_arena_take(arena, most * D), *Z = wv_arena_take(arena, l->n * (D + 1)), first = 0;
+    memcpy(O, a, known * D * sizeof *O);
     for (size_t i = 0; i < l->n; i++) {
         Z[i * (D + 1)] = l->weight[i];
         for (size_t k = 0; k < D; k++)
@@ -289,15 +360,22 @@ static size_t pick(looked *l, const double *root, size_t most, double *a, wv_are
     }
     bool room = regress_on(l, D + 1, Z, arena);
     while (room && r < most && (double)(l->columns + D + 1) < wv_policy.bend_columns * (double)l->n) {
+        bool is_axis = true;
         double share = best_axis(l, root, r, O, O + r * D, &axis, arena);
-        first = r ? first : share;
-        if (!(share > fmax(wv_policy.bend_share, wv_policy.bend_share_first * first)))
+        share = best_direction(l, r, O, share, O + r * D, &is_axis, arena);
+        first = r > known ? first : share;
+        double squares = share * cblas_ddot((int)(l->n * D), l->E, 1, l->E, 1) / (double)l->n;
+        if (!(share > fmax(wv_policy.bend_share, wv_policy.bend_share_first * first)) ||
+            (known && !(squares > wv_policy.bend_squares)) ||
+            (known && !is_axis && !(share > wv_policy.bend_share_direction)))
             break;
-        memcpy(a + r * D, root + axis * D, D * sizeof *a);
+        memcpy(a + r * D, is_axis ? root + axis * D : O + r * D, D * sizeof *a);
         cblas_dscal((int)D, 1 / cblas_dnrm2((int)D, a + r * D, 1), a + r * D, 1);
-        bent_terms(l, O + r * D, Z);
-        room = regress_on(l, D + 1, Z, arena);
         r++;
+        if (!is_axis) /* what it leaves is seen better through its map */
+            break;
+        bent_terms(l, O + (r - 1) * D, Z);
+        room = regress_on(l, D + 1, Z, arena);
     }
     wv_arena_release(arena, mark);
     return r;
@@ -422,7 +500,7 @@ static void weigh_points(const wv_bend_pool *p, double reach, bent_pool *s)
         for (size_t c = s->r; c < D; c++)
             square += w[c] * w[c] / (double)k;
         double rest = square / (1 + 3 / sqrt(fmax((double)k, 1))), out = fmax(far - reach, 0);
-        double weight = pow(wv_policy.bend_age, (double)p->round - p->born[i]) / (1 + rest * rest * rest * rest) /
+        double weight = pow(wv_policy.bend_age, (double)p->batch - p->born[i]) / (1 + rest * rest * rest * rest) /
                         (1 + out * out * out * out);
         total += s->weight[i] = isfinite(weight) ? weight : 0;
     }
@@ -747,6 +825,186 @@ static bool turn_basis(const wv_bend_pool *p, const bent_pool *s, wv_bend *b, do
     return better;
 }
 
+/* ---- directions of the arguments --------------------------------------------------------------------------------- */
+/* All points after argument j has leant by `share` of delta. */
+static void lean_points(const bent_pool *s, size_t j, const double *delta, double share)
+{
+    size_t r = s->r, k = s->D - r;
+    for (size_t i = 0; i < s->n; i++) {
+        double *w = s->w + i * s->D, *g = s->g + i * s->D;
+        w[j] += share * cblas_ddot((int)k, delta, 1, w + r, 1);
+        cblas_daxpy((int)k, -share * g[j], delta, 1, g + r, 1);
+    }
+}
+
+static double cost_of_rows(const bent_pool *s, const wv_bend *b)
+{
+    double cost = 0;
+    for (size_t c = s->r; c < s->D; c++) {
+        wv_bend_points p = points_of(s, c);
+        cost += wv_bend_row_cost(&b->row[c], &p);
+    }
+    return isfinite(cost) ? cost : INFINITY;
+}
+
+/* Sums over the others at a point: half the squares of their residuals as argument j leans. */
+typedef struct {
+    double aa, ar;                      /* of squares of da, and with the residual */
+    double *cross, *own, *own_residual; /* [k] */
+} lean_sums;
+
+/* Residuals of the rows at point i, as argument j leans by delta: e^s (g - delta g_j) + e^-s (y - m) with s and m at
+ * t_j
+ * + delta.y. False: the point does not count. */
+static bool lean_at(const bent_pool *s, const wv_bend *b, size_t i, size_t j, lean_sums *t)
+{
+    size_t r = s->r, k = s->D - r;
+    const double *w = s->w + i * s->D, *g = s->g + i * s->D;
+    bool good = true;
+    t->aa = t->ar = 0;
+    for (size_t c = 0; c < k && good; c++) {
+        const wv_bend_row *row = &b->row[r + c];
+        wv_bend_place p = wv_bend_row_at(row, w);
+        double e = exp(p.s), pull = e * g[r + c], away = (w[r + c] - p.m) / e, residual = pull + away, a = 0,
+               own = e * g[j], weight = s->weight[i] / fmax(1, fabs(residual) / wv_policy.bend_huber);
+        for (size_t n = 0; n < row->parents; n++)
+            a += row->parent[n] == j ? p.ds[n] * (pull - away) - p.dm[n] / e : 0;
+        t->aa += weight * a * a;
+        t->ar += weight * a * residual;
+        t->cross[c] = weight * a * own;
+        t->own[c] = weight * own * own;
+        t->own_residual[c] = weight * own * residual;
+        good = isfinite(t->aa) && isfinite(t->cross[c]) && isfinite(t->own[c]) && isfinite(t->own_residual[c]);
+    }
+    return good;
+}
+
+/* delta[k]: a step of Gauss and Newton's method; false: there is none. */
+static bool find_lean(const bent_pool *s, const wv_bend *b, size_t j, double *delta, wv_arena *arena)
+{
+    const double ridge = 1e-6, longest = 0.5;
+    size_t r = s->r, k = s->D - r, mark = wv_arena_mark(arena);
+    double *H = wv_arena_zeros(arena, k * k);
+    lean_sums t = {0, 0, wv_arena_take(arena, k), wv_arena_take(arena, k), wv_arena_take(arena, k)};
+    memset(delta, 0, k * sizeof *delta);
+    for (size_t i = 0; i < s->n; i++) {
+        const double *y = s->w + i * s->D + r;
+        if (!(s->weight[i] > 0) || !lean_at(s, b, i, j, &t))
+            continue;
+        cblas_dsyr(CblasRowMajor, CblasLower, (int)k, t.aa, y, 1, H, (int)k);
+        cblas_dsyr2(CblasRowMajor, CblasLower, (int)k, -1.0, y, 1, t.cross, 1, H, (int)k);
+        cblas_daxpy((int)k, -t.ar, y, 1, delta, 1);
+        for (size_t c = 0; c < k; c++) {
+            H[c * k + c] += t.own[c];
+            delta[c] += t.own_residual[c];
+        }
+    }
+    for (size_t c = 0; c < k; c++)
+        H[c * k + c] += ridge;
+    bool good = solve(k, H, 1, delta);
+    double length = cblas_dnrm2((int)k, delta, 1);
+    good = good && isfinite(length) && length > 0;
+    cblas_dscal((int)k, fmin(1, longest / fmax(length, 1e-300)), delta, 1);
+    wv_arena_release(arena, mark);
+    return good;
+}
+
+/* Argument j leans as far as that helps; delta[k] becomes what it has leant by. */
+static void lean_one(const bent_pool *s, wv_bend *b, size_t j, double *delta, wv_arena *arena)
+{
+    enum { HALVED = 4 };
+    size_t k = s->D - s->r;
+    double before = cost_of_rows(s, b), share = 1;
+    bool good = find_lean(s, b, j, delta, arena);
+    for (size_t i = 0; i < HALVED && good; i++, share /= 2) {
+        lean_points(s, j, delta, share);
+        if (cost_of_rows(s, b) < before) {
+            cblas_dscal((int)k, share, delta, 1);
+            wv_bend_lean(b, j, delta);
+            return;
+        }
+        lean_points(s, j, delta, -share);
+    }
+    memset(delta, 0, k * sizeof *delta);
+}
+
+/* Of two axes that are nearly the same near the Gaussian, such as those of a thin banana, the first look may have taken
+ * the wrong one: arguments lean to others close by. False: all is as it was. */
+static bool exchange_axes(const wv_bend_pool *p, const bent_pool *s, wv_bend *b, double *cost, wv_arena *arena)
+{
+    const double nearest = 1e-6, farthest = 0.7;
+    size_t D = s->D, r = s->r, k = D - r, mark = wv_arena_mark(arena);
+    double *delta = wv_arena_take(arena, k), first = *cost;
+    wv_bend_row *rows = (wv_bend_row *)(void *)wv_arena_take(arena, k * (sizeof *rows / sizeof(double) + 1));
+    for (size_t j = 0; j < r; j++)
+        for (size_t i = 0; i < D; i++) {
+            const double *axis = b->basis + i * D;
+            double far = cblas_dnrm2((int)k, axis + r, 1) / fabs(axis[j]);
+            if (!(far > nearest && far < farthest))
+                continue;
+            memcpy(delta, axis + r, k * sizeof *delta);
+            cblas_dscal((int)k, 1 / axis[j], delta, 1);
+            memcpy(rows, b->row + r, k * sizeof *rows);
+            wv_bend_lean(b, j, delta);
+            see_points(p, b, s);
+            double now = fit_rows(s, b, false, arena);
+            if (now < wv_policy.bend_lean_gain * *cost) {
+                *cost = now;
+                continue;
+            }
+            cblas_dscal((int)k, -1, delta, 1);
+            wv_bend_lean(b, j, delta);
+            see_points(p, b, s);
+            for (size_t c = 0; c < k; c++)
+                wv_bend_set_row(b, r + c, &rows[c]);
+        }
+    wv_arena_release(arena, mark);
+    return *cost < first;
+}
+
+/* Is argument j a parameter? */
+static bool is_axis(const wv_bend *b, size_t j)
+{
+    const double *measures = b->inverse + j * b->D, rounding = 1e-9;
+    size_t D = b->D, some = 0;
+    double all = 0;
+    for (size_t i = 0; i < D; i++)
+        all = fmax(all, fabs(measures[i]) * cblas_dnrm2((int)D, b->basis + i * D, 1));
+    for (size_t i = 0; i < D; i++)
+        some += fabs(measures[i]) * cblas_dnrm2((int)D, b->basis + i * D, 1) > rounding * all;
+    return some == 1;
+}
+
+/* Arguments lean, unless that gains little; false: then all is as it was. */
+static bool lean_arguments(const wv_bend_pool *p, const bent_pool *s, wv_bend *b, double *cost, wv_arena *arena)
+{
+    size_t D = s->D, r = s->r, k = D - r, mark = wv_arena_mark(arena);
+    double *delta = wv_arena_take(arena, r * k);
+    wv_bend_row *rows = (wv_bend_row *)(void *)wv_arena_take(arena, k * (sizeof *rows / sizeof(double) + 1));
+    size_t axes = 0;
+    memcpy(rows, b->row + r, k * sizeof *rows);
+    for (size_t j = 0; j < r; j++)
+        axes += is_axis(b, j);
+    memset(delta, 0, r * k * sizeof *delta);
+    for (size_t j = 0; j < r; j++)
+        if (axes == r || !is_axis(b, j))
+            lean_one(s, b, j, delta + j * k, arena);
+    double now = fit_rows(s, b, false, arena);
+    bool better = now < (axes == r ? wv_policy.bend_lean_gain : wv_policy.bend_turn_gain) * *cost;
+    if (better)
+        *cost = now;
+    else {
+        cblas_dscal((int)(r * k), -1, delta, 1);
+        for (size_t j = 0; j < r; j++)
+            wv_bend_lean(b, j, delta + j * k);
+        see_points(p, b, s);
+        for (size_t c = 0; c < k; c++)
+            wv_bend_set_row(b, r + c, &rows[c]);
+    }
+    wv_arena_release(arena, mark);
+    return better;
+}
+
 /* Mean square of v(u) - u for a standard normal u. */
 static double departs(const wv_bend_line *line)
 {
@@ -964,6 +1222,10 @@ static void fit_all(const wv_bend_pool *p, wv_bend *b, bool anew, wv_arena *aren
     weigh_points(p, wv_policy.bend_reach_arguments, &s);
     see_points(p, b, &s);
     double cost = fit_rows(&s, b, anew, arena);
+    if (p->round <= 2 && D > s.r)
+        exchange_axes(p, &s, b, &cost, arena);
+    for (size_t i = 0; i < (size_t)wv_policy.bend_leans && D > s.r && lean_arguments(p, &s, b, &cost, arena);)
+        i++;
     for (size_t i = 0; i < (size_t)wv_policy.bend_turns && D - s.r > 1 && turn_basis(p, &s, b, &cost, arena);)
         i++;
     for (size_t c = s.r; c < D; c++)
@@ -987,7 +1249,7 @@ static bool look(wv_bend_pool *p, wv_bend *b, const double *mu, const double *ro
     size_t D = p->D, most = D / 2 > 1 ? D / 2 : 1;
     double *a = wv_arena_take(arena, most * D), *F = wv_arena_take(arena, D * D), *basis = wv_arena_take(arena, D * D);
     weigh(l, arena);
-    size_t r = pick(l, root, most, a, arena);
+    size_t r = pick(l, root, 0, most, a, arena);
     if (!r || !make_frame(D, r, a, F, arena))
         return false;
     turn_rest(l, r, a, F, arena);
@@ -1014,9 +1276,82 @@ bool wv_bend_find(wv_bend_pool *p, wv_bend *b, const double *mu, const double *r
         found = (double)l.n > wv_policy.bend_least * (double)D && look(p, b, mu, root, &l, arena);
     }
     if (found) {
-        p->round = 1;
+        p->round = p->batch = 1;
         fit_all(p, b, true, arena);
         wv_bend_count(b, 1, 0);
+    }
+    wv_arena_release(arena, mark);
+    return found;
+}
+
+/* Points near the present map, in its coordinates: the others and the arguments through their rows and layers. */
+static void see_rest(const wv_bend_pool *p, const wv_bend *b, const bent_pool *s, looked *l, wv_arena *arena)
+{
+    const double least = 0.1;
+    size_t D = p->D, r = b->r;
+    see_points(p, b, s);
+    for (size_t c = r; c < D; c++)
+        undo_row(s, &b->row[c], c);
+    weigh_points(p, wv_policy.bend_reach_arguments, (bent_pool *)s);
+    for (size_t i = 0; i < b->layers; i++) {
+        turn_others(s, b->layer[i].turn, false, arena);
+        for (size_t c = r; c < D; c++)
+            undo_row(s, &b->layer[i].row[c - r], c);
+        turn_others(s, b->layer[i].turn, true, arena);
+    }
+    for (size_t c = r; c-- > 0;)
+        undo_row(s, &b->row[c], c);
+    l->n = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        double *z = l->z + l->n * D, *rho = l->rho + l->n * D, size = 0;
+        memcpy(z, s->w + i * D, D * sizeof *z);
+        for (size_t k = 0; k < D; k++) {
+            rho[k] = s->g[i * D + k] + z[k];
+            size += rho[k] * rho[k] + z[k] * z[k];
+        }
+        l->n += s->weight[i] * (double)s->n > least && isfinite(size);
+    }
+}
+
+/* Looks for more arguments in what the present map leaves of the scores; true: there are some, and the map has been
+ * fitted anew with them. */
+static bool look_again(wv_bend_pool *p, wv_bend *b, wv_arena *arena)
+{
+    size_t D = p->D, n = p->n, most = D / 2, r = b->r, mark = wv_arena_mark(arena),
+           columns = (size_t)(wv_policy.bend_columns * (double)n) + 1;
+    bent_pool s = {n,
+                   D,
+                   r,
+                   wv_arena_take(arena, n * D),
+                   wv_arena_take(arena, n * D),
+                   wv_arena_take(arena, n),
+                   wv_arena_take(arena, n),
+                   wv_arena_take(arena, n)};
+    looked l = {.D = D,
+                .most = columns,
+                .z = wv_arena_take(arena, n * D),
+                .rho = wv_arena_take(arena, n * D),
+                .weight = wv_arena_take(arena, n),
+                .Q = wv_arena_take(arena, n * columns),
+                .E = wv_arena_take(arena, n * D)};
+    double *a = wv_arena_zeros(arena, (most + 1) * D), *F = wv_arena_take(arena, D * D),
+           *basis = wv_arena_take(arena, D * D);
+    bool found = false;
+    if (r < most) {
+        see_rest(p, b, &s, &l, arena);
+        for (size_t j = 0; j < r; j++)
+            a[j * D + j] = 1;
+        if ((double)l.n > wv_policy.bend_least * (double)D) {
+            weigh(&l, arena);
+            size_t now = pick(&l, b->basis, r, most, a, arena);
+            found = now > r && make_frame(D, now, a, F, arena);
+            if (found) {
+                turn_rest(&l, now, a, F, arena);
+                wv_dense_product(D, D, b->basis, D, F, 1, 0, basis);
+                memcpy(F, b->centre, D * sizeof *F);
+                found = wv_bend_set_frame(b, now, F, basis, arena);
+            }
+        }
     }
     wv_arena_release(arena, mark);
     return found;
@@ -1048,5 +1383,12 @@ bool wv_bend_learn(wv_bend_pool *p, wv_bend *b, size_t n, const double *x, const
     wv_bend_count(b, 0, n);
     fit_all(p, b, false, arena);
     p->round++;
+    p->batch++;
+    if (p->round == (size_t)wv_policy.bend_rounds_look && (double)p->looks < wv_policy.bend_looks &&
+        look_again(p, b, arena)) {
+        p->looks++;
+        p->round = 2;
+        fit_all(p, b, true, arena);
+    }
     return (double)p->round > wv_policy.bend_rounds;
 }

@@ -12,9 +12,11 @@ typedef struct {
     size_t ring;   /* of the room, for the last points before there is a bend */
     size_t n;      /* points */
     size_t next;   /* where the next goes, as long as they go round */
-    size_t round;  /* batches since the bend was found */
+    size_t round;  /* of the fit, 0 before there is a bend; it goes back where more arguments are found */
+    size_t batch;  /* batches since the bend was found */
+    size_t looks;  /* that have found more arguments */
     double *x, *g; /* [room][D] */
-    double *born;  /* [room] round in which a point came */
+    double *born;  /* [room] batch in which a point came */
     double *memory;
 } wv_bend_pool;
 

@@ -179,11 +179,17 @@ typedef struct {
     double ridge[MOST], origin[MOST];
 } problem;
 
+double wv_bend_row_cost(const wv_bend_row *row, const wv_bend_points *p)
+{
+    double sum = 0;
+    for (size_t i = 0; i < p->n; i++)
+        sum += p->w[i] > 0 ? p->w[i] * huber(residual(row, p, i, NULL)) : 0;
+    return sum;
+}
+
 static double cost_of(const problem *q, const wv_bend_row *row)
 {
-    double sum = 0, theta[MOST];
-    for (size_t i = 0; i < q->p->n; i++)
-        sum += q->p->w[i] > 0 ? q->p->w[i] * huber(residual(row, q->p, i, NULL)) : 0;
+    double sum = wv_bend_row_cost(row, q->p), theta[MOST];
     pack(row, theta);
     for (size_t k = 0; k < count(row); k++)
         sum += q->ridge[k] * (theta[k] - q->origin[k]) * (theta[k] - q->origin[k]);

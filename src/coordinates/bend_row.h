@@ -43,6 +43,9 @@ typedef struct {
  * from y = v, with one expert first. Returns the cost. */
 double wv_bend_row_fit(wv_bend_row *row, const wv_bend_points *p, double ridge, bool anew, wv_arena *arena);
 
+/* That sum, without the ridge. */
+double wv_bend_row_cost(const wv_bend_row *row, const wv_bend_points *p);
+
 /* The same function after argument number `which` has become (t - shift) / scale. */
 void wv_bend_row_rescale(wv_bend_row *row, size_t which, double shift, double scale);
 #endif
