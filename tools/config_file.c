@@ -37,12 +37,8 @@ static char *quote_long_integers(const char *text, size_t size)
 
 static int unknown_key(const char *path, const char *key, const wvgd_request *q, failure *f)
 {
-    const char *names[200] = {"model"};
     char shown[QUOTED];
-    option_line line;
-    for (size_t i = 0; i < 198 && q->option(i, &line); i++)
-        names[i + 1] = line.name;
-    const char *near = find_nearest(key, names);
+    const char *near = nearest_option(q, key);
     return fail(f, EX_DATAERR, "%s: unknown option %s%s%s%s", path, quote(key, shown), near ? ": did you mean " : "",
                 near ? near : ": see wvgd options", near ? "?" : "");
 }

@@ -11,6 +11,7 @@
 #include "prior_conflict.h"
 #include "priors.h"
 #include "text.h"
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -1000,9 +1001,10 @@ static double curve_value(const wvgd_curve *c, double z)
     double s = c->centre + c->scale * z, width = c->high - c->low;
     if (c->kind == WVGD_CURVE_LINE)
         return s;
-    if (c->kind == WVGD_CURVE_POSITIVE)
-        return exp(s);
-    return s < 0 ? c->low + width * exp(s) / (1 + exp(s)) : c->high - width / (1 + exp(s)); /* sharp at both limits */
+    if (c->kind == WVGD_CURVE_POSITIVE) /* never rounded to a limit */
+        return fmin(fmax(exp(s), DBL_MIN), DBL_MAX);
+    double value = s < 0 ? c->low + width * exp(s) / (1 + exp(s)) : c->high - width / (1 + exp(s)); /* sharp at both */
+    return fmin(fmax(value, nextafter(c->low, c->high)), nextafter(c->high, c->low));
 }
 
 static int show_own(void *self, const double *z, double *values)

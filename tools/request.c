@@ -77,6 +77,15 @@ bool find_row(const wvgd_request *request, const char *name, option_line *line)
     return false;
 }
 
+const char *nearest_option(const wvgd_request *request, const char *name)
+{
+    const char *names[200] = {"model"};
+    option_line line;
+    for (size_t i = 0; i < 198 && request->option(i, &line); i++)
+        names[i + 1] = line.name;
+    return find_nearest(name, names);
+}
+
 int request_put(wvgd_request *request, const char *name, const char *value, failure *f)
 {
     json_t *typed = NULL;
@@ -120,8 +129,9 @@ static int find_name(const wvgd_request *request, const char *given, char *name,
         return fail(f, EX_USAGE, "resume is not an option of a request: call wvgd_resume");
     if (!strcmp(name, "model") || find_row(request, name, &line))
         return 0;
-    return fail(f, EX_USAGE, "unknown option %s: wvgd_options_describe and wvgd options list them",
-                quote(given, shown));
+    const char *near = nearest_option(request, name);
+    return fail(f, EX_USAGE, "unknown option %s%s%s%s", quote(given, shown), near ? ": did you mean " : "",
+                near ? near : ": wvgd_options_describe and wvgd options list them", near ? "?" : "");
 }
 
 wvgd_status wvgd_request_set(wvgd_request *request, const char *name, const char *value, wvgd_error *error)

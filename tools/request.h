@@ -34,6 +34,9 @@ const char *requested(const wvgd_request *request, const char *name);
 /* The row of an option; false: there is none. */
 bool find_row(const wvgd_request *request, const char *name, option_line *line);
 
+/* The option, or model, with a name like this one, or NULL. */
+const char *nearest_option(const wvgd_request *request, const char *name);
+
 /* Sets an option, or the model, from text: here everything comes in. */
 int request_put(wvgd_request *request, const char *name, const char *value, failure *f);
 

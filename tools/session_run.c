@@ -444,7 +444,7 @@ static int run(wvgd_session *s, failure *f)
 static void unlock(wvgd_session *s)
 {
     if (s->lock >= 0)
-        close(s->lock);
+        unlock_run_directory(s->lock);
     s->lock = -1;
 }
 
@@ -486,7 +486,7 @@ static int write_directory(wvgd_session *s, const char *dir, bool overwrite, fai
             discard_run(dir, s->checkpoint, made);
     }
     if (lock >= 0)
-        close(lock);
+        unlock_run_directory(lock);
     free(s->dir);
     s->dir = other;
     s->checkpoint = checkpoint;

@@ -56,6 +56,7 @@ class Density:
         self.failed: Optional[BaseException] = None
         self.inside = False  # the function is under way: an exception may come
         self.answered = False  # at least once, without an exception
+        self.stopped: bool = before.stopped if before else False  # Ctrl-C was pressed
         self.tried: Optional[Tuple[np.ndarray, np.ndarray]] = before.tried if before else None  # points, log_p
         self.wasted = 0  # points whose answers could not be used
         here = weakref.ref(self)  # no cycle: what the function holds is freed with the run

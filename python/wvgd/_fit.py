@@ -41,10 +41,10 @@ def options_help() -> str:
     return "\n".join(lines)
 
 
-def no_option(name: str) -> ArgumentError:
-    """What to say of an option that does not exist."""
-    close = difflib.get_close_matches(name, option_names(), 1)
-    hint = f": did you mean {close[0]}?" if close else "; wvgd.options_help() lists them"
+def no_option(name: str, near: Optional[str] = None) -> ArgumentError:
+    """What to say of an option that does not exist. near: one with a similar name."""
+    close = [near] if near else difflib.get_close_matches(name, option_names(), 1)
+    hint = f": did you mean {close[0].replace('-', '_')}?" if close else "; wvgd.options_help() lists them"
     return ArgumentError(f"there is no option {name}{hint}")
 
 

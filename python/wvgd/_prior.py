@@ -15,6 +15,7 @@ import numpy as np
 
 from . import _layout
 from ._answer import gradient_dict, of_all, of_each
+from ._data import finite
 from ._errors import ArgumentError
 
 
@@ -44,6 +45,14 @@ class Curve(NamedTuple):
             elif self.kind == "BETWEEN":
                 x = np.log((x - self.low) / (self.high - x))
             return (x - self.centre) / self.scale
+
+
+def _inside(x: np.ndarray, low: float, high: float) -> np.ndarray:
+    """x, never rounded to a limit, where the likelihood may have no value."""
+    return np.clip(x, np.nextafter(low, high), np.nextafter(high, low))
+
+
+TINY, HUGE = float(np.finfo(float).tiny), float(np.finfo(float).max)
 
 
 class Distribution:
@@ -86,9 +95,10 @@ def _positive(text: str, c: float, k: float, log_p: Callable[[np.ndarray], Tuple
 
     def at(u: np.ndarray) -> At:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            x = np.exp(math.log(c) + k * u)
+            x = np.clip(np.exp(math.log(c) + k * u), TINY, HUGE)
             value, grad = log_p(x)
-        return At(x, k * x, value + math.log(k), k * grad)
+            slope = np.minimum(k * x, HUGE)
+        return At(x, slope, value + math.log(k), k * grad)
 
     return Distribution(text, Curve("POSITIVE", math.log(c), k), at)
 
@@ -101,7 +111,7 @@ def _between(text: str, low: float, high: float, a: float, b: float, c: float, k
         t = c + k * u
         log_s, log_r = -np.logaddexp(0, -t), -np.logaddexp(0, t)  # of the share s, and of 1 - s
         s, r = np.exp(log_s), np.exp(log_r)
-        x = np.where(t < 0, low + (high - low) * s, high - (high - low) * r)
+        x = _inside(np.where(t < 0, low + (high - low) * s, high - (high - low) * r), low, high)
         return At(x, (high - low) * k * s * r, log_norm + a * log_s + b * log_r, k * (a * r - b * s))
 
     return Distribution(text, Curve("BETWEEN", c, k, low, high), at)
@@ -138,8 +148,9 @@ def lognormal(mean: float = 0, sd: float = 1) -> Distribution:
 
     def at(u: np.ndarray) -> At:
         with np.errstate(over="ignore"):
-            x = np.exp(mean + sd * u)
-        return At(x, sd * x, *_standard(u))
+            x = np.clip(np.exp(mean + sd * u), TINY, HUGE)
+            slope = np.minimum(sd * x, HUGE)
+        return At(x, slope, *_standard(u))
 
     return Distribution(_text("lognormal", mean, sd), Curve("POSITIVE", mean, sd), at)
 
@@ -255,8 +266,18 @@ class Prior:
         column = lambda name: np.stack([getattr(one, name) for one in each], axis=1)  # noqa: E731
         return At(column("x"), column("slope"), column("log_p").sum(axis=1), column("grad"))
 
+    def coordinates(self, x: np.ndarray, called: str) -> np.ndarray:
+        """inverse(x) of finite values x [n][dim]; ValueError if one is outside of the range of its prior."""
+        u = np.ascontiguousarray(self.inverse(finite(x, called)))
+        outside = np.argwhere(~np.isfinite(u))
+        if outside.size:
+            row, column = map(int, outside[0])
+            name, made = list(self.parameters.items())[column]
+            raise ValueError(f"{called}[{row}, {column}] is {x[row, column]}: expected a value that {name}={made} allows")
+        return u
+
     def inverse(self, x: np.ndarray) -> np.ndarray:
-        """Coordinates u [n][dim] of values x [n][dim] of the parameters."""
+        """Coordinates u [n][dim] of values x [n][dim] of the parameters; not finite outside of their ranges."""
         return np.stack([made.curve.inverse(x[:, i]) for i, made in enumerate(self.parameters.values())], axis=1)
 
     def curves(self) -> List[_layout.wvgd_curve]:
@@ -276,7 +297,7 @@ class Prior:
                 said = log_likelihood({name: prior.x[:, i].copy() for i, name in enumerate(names)})
                 answer = of_all(said, len(u), "log_likelihood", gradients)
             else:
-                each = [log_likelihood(dict(zip(names, map(float, point)))) for point in prior.x]
+                each = [log_likelihood(dict(zip(names, point))) for point in prior.x]  # of numpy: 1 / 0 is inf
                 answer = of_each(each, "log_likelihood", gradients)
             log_p = np.where(np.isneginf(prior.log_p), -np.inf, prior.log_p + answer.log_p)
             if answer.grad is None:

@@ -6,6 +6,7 @@ import contextlib
 import ctypes as c
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 import numpy as np
 
 from . import _layout
-from ._data import DataFile, count, finite, flag, option_text, path_text
+from ._data import DataFile, count, flag, option_text, path_text
 from ._density import Density, NoGradient
 from ._errors import ArgumentError, Error, error_of_exit
 from ._fit import assumed_work, no_option, starts
@@ -58,8 +59,9 @@ class _Request:
                     call(tools().wvgd_request_set, self.pointer, name.encode(), os.fsencode(text))
         except BaseException as error:
             self.__exit__()
-            if self.density and str(error).startswith("unknown option"):
-                raise no_option(name) from None
+            if str(error).startswith("unknown option"):
+                near = re.search(r": did you mean ([\w-]+)\?$", str(error))
+                raise no_option(name, near.group(1) if near else None) from None
             raise
         return self.pointer
 
@@ -95,8 +97,16 @@ class Run(Result):
 
         density = self._request.density
         callback = _layout.PROGRESS(after_batch) if reporter.wanted else c.cast(0, _layout.PROGRESS)
+
+        def stop() -> None:
+            if density:
+                density.stopped = True
+            core.wvgd_stop_now(self._pointer)
+
+        if density and density.stopped:  # in the batch that showed that it has no gradients
+            stop()
         try:
-            with Interrupt(lambda: core.wvgd_stop_now(self._pointer), lambda: bool(density and density.inside)):
+            with Interrupt(stop, lambda: bool(density and density.inside)):
                 call(tools().wvgd_session_run, self._session, callback, None)
         except Error:
             raised = density.failure() if density else None
@@ -225,7 +235,7 @@ class Run(Result):
     def _points(self, z: Any) -> np.ndarray:
         points = super()._points(z)
         if self.prior is not None:
-            return finite(np.ascontiguousarray(self.prior.inverse(points)), "z, in the range of its prior,")
+            return self.prior.coordinates(points, "z")
         if self._json["model"].get("kind") == "own" and self._json["model"].get("prior"):
             raise ArgumentError("points of a run with a prior need that prior, which a run directory does not have")
         return points
@@ -440,7 +450,7 @@ def _start_file(options: Dict[str, Any], names: List[str], prior: Optional[Prior
     """Starting particles, an array [N][dim], as the file that the option init takes, and N."""
     z0 = starts(options["init"], len(names), options)
     if prior is not None:
-        z0 = finite(prior.inverse(z0), "init, in the range of its prior,")
+        z0 = prior.coordinates(z0, "init")
     path = os.path.join(place, "init.csv")
     header = ",".join(f"z{i}" for i in range(len(names)))
     np.savetxt(path, z0, fmt="%.17g", delimiter=",", header=header, comments="")

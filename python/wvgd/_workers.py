@@ -13,7 +13,8 @@ import pickle
 import signal
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, Callable
+from contextlib import contextmanager
+from typing import Any, Callable, Iterator
 
 import numpy as np
 
@@ -30,6 +31,16 @@ def _begin(function: Callable[[np.ndarray], Any], parent: int) -> None:
     _function = function
     _end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that fits
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Processes that are forked here get no SIGINT before they can ignore it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _end_with(parent: int) -> None:
@@ -69,7 +80,9 @@ class Workers:
         pieces = [z[i : i + CHUNK] for i in range(0, len(z), CHUNK)]
         each = -(-len(pieces) // self.workers)  # that a process is sent at once
         try:
-            parts = list(self.pool.map(_work, pieces, chunksize=each))
+            with _without_interrupts():  # forks when it needs more processes
+                answers = self.pool.map(_work, pieces, chunksize=each)
+            parts = list(answers)
         except BrokenProcessPool:
             raise ModelError("a worker was terminated: it crashed, or was killed, perhaps for want of memory") from None
         log_p = np.concatenate([part.log_p for part in parts])

@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 import wvgd
+from wvgd import _interrupt
 
 
 def density(z):
@@ -57,6 +58,7 @@ def settle(thread):
 
 def main(times):
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    _interrupt.AGAIN = 0
 
     random.seed(1)
     alone = wvgd.fit(density, dim=3).mean.tolist()

@@ -182,6 +182,12 @@ class After(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "workers is 0"):
             wvgd.fit(fails, dim=2, workers=0)
 
+    def test_workers_write_over_a_run(self):
+        """They are forked while the directory is locked, and the run begins anew when it shows that there are no gradients."""
+        with tempfile.TemporaryDirectory() as out:
+            found = [wvgd.fit(lambda z: -0.5 * (z**2).sum(1), dim=2, workers=2, out=out + "/run", overwrite=True) for _ in range(2)]
+        self.assertEqual(found[0].mean.tolist(), found[1].mean.tolist())
+
     def test_stan(self):
         with self.assertRaisesRegex(FileNotFoundError, "no.stan"):
             wvgd.stan("no.stan")

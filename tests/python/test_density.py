@@ -2,6 +2,7 @@
 
 import doctest
 import gc
+import itertools
 import os
 import pickle
 import resource
@@ -13,10 +14,11 @@ import threading
 import time
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import wvgd
-from wvgd import _fit, _prior, _run
+from wvgd import _fit, _interrupt, _prior, _run
 
 
 class Mine(Exception):
@@ -156,11 +158,12 @@ class Density(unittest.TestCase):
         with self.assertRaises(SystemExit):
             wvgd.fit(lambda z: sys.exit(3), dim=2)
 
+    @mock.patch.object(_interrupt, "AGAIN", 0)
     def test_interrupts(self):
         handler = signal.getsignal(signal.SIGINT)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            for at in (1, 2, 5):
+            for at, density in itertools.product((1, 2, 5), (two_modes, lambda z: two_modes(z)[0])):
                 calls = []
 
                 def interrupted(z, times=1):
@@ -168,7 +171,7 @@ class Density(unittest.TestCase):
                     if len(calls) == at:
                         for _ in range(times):
                             signal.raise_signal(signal.SIGINT)
-                    return two_modes(z)
+                    return density(z)
 
                 fit = wvgd.fit(interrupted, dim=2)
                 self.assertTrue(fit.done)
@@ -177,6 +180,22 @@ class Density(unittest.TestCase):
                 with self.assertRaises(KeyboardInterrupt):
                     wvgd.fit(lambda z: interrupted(z, 2), dim=2)
                 self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
+        finally:
+            signal.signal(signal.SIGINT, handler)
+
+    def test_interrupts_in_a_loop_over_fits(self):
+        """Each would only end its own fit, so that the loop went on."""
+
+        def interrupted(z):
+            signal.raise_signal(signal.SIGINT)
+            return normal(z)
+
+        handler = signal.getsignal(signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            with self.assertRaises(KeyboardInterrupt):
+                for _ in range(3):
+                    wvgd.fit(interrupted, dim=2)
         finally:
             signal.signal(signal.SIGINT, handler)
 
@@ -352,6 +371,20 @@ class Priors(unittest.TestCase):
                 up, down = made.at(u + h), made.at(u - h)
                 np.testing.assert_allclose(((up.log_p - down.log_p) / 2 / h)[inner], at.grad[inner], rtol=1e-4, atol=1e-6)
                 np.testing.assert_allclose(((up.x - down.x) / 2 / h)[inner], at.slope[inner], rtol=1e-4, atol=1e-6)
+
+    def test_values_are_inside_of_the_limits(self):
+        u = np.array([[-1e4], [-600.0], [600.0], [1e4]])
+        for made in (wvgd.uniform(-1, 4), wvgd.beta(2, 0.1), wvgd.gamma(0.5, 2), wvgd.half_cauchy(1), wvgd.lognormal(0, 1)):
+            prior = wvgd.Prior(x=made)
+            with self.subTest(prior):
+                x = prior.at(u).x
+                self.assertTrue(np.isfinite(prior.inverse(x)).all(), x)
+                seen = []
+                with np.errstate(divide="ignore"):
+                    prior.density(lambda q: seen.append(1 / (q["x"] - x[0, 0])) or 0.0, False)(u)  # 1 / 0 is no exception
+                self.assertEqual(len(seen), 4)
+        fit = wvgd.fit(lambda q: -q["x"], prior=wvgd.Prior(x=wvgd.beta(1, 0.02)))  # most of it closer to 1 than any other number
+        self.assertTrue(np.isfinite(fit.log_q(fit.draws())).all())
 
     def test_fits_are_in_the_parameters(self):
         heads, flips = 7, 10  # beta(1 + 7, 1 + 3); evidence B(8, 4) / B(1, 1)

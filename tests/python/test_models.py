@@ -8,11 +8,14 @@ import re
 import signal
 import subprocess
 import tempfile
+import threading
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import wvgd
+from wvgd import _interrupt
 
 SOURCE = Path(__file__).resolve().parents[2]
 PROGRAM = Path(os.environ["WVGD_LIBRARY_DIR"], "wvgd")
@@ -171,12 +174,28 @@ class Models(unittest.TestCase):
         with self.assertRaises(ZeroDivisionError):
             wvgd.fit("logistic", data=IRIS, progress=lambda p: 1 / 0)
 
+    @mock.patch.object(_interrupt, "AGAIN", 0)
+    def test_interrupts_while_no_python_runs(self):
+        """Without a line of progress the library calls nothing of Python's before the fit has ended."""
+        t = np.linspace(0, 3, 100)
+        data = {"t": t, "y": np.sin(4 * t) + 0.1 * np.random.default_rng(0).standard_normal(100)}
+        handler = signal.getsignal(signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+        try:
+            timer.start()
+            fit = wvgd.fit("gp", data=data, evidence_se=0.001, max_evaluations=10**7, max_seconds=60, progress=False)
+            self.assertEqual(fit.stop, "stopped")
+        finally:
+            timer.join()
+            signal.signal(signal.SIGINT, handler)
+
     def test_errors_name_the_argument(self):
         for kind, words, call in (
             (wvgd.InputError, "no.csv", lambda: wvgd.fit("logistic", data="no.csv")),
             (FileNotFoundError, "no.csv", lambda: wvgd.fit("logistic", data="no.csv")),
             (ValueError, "logistick", lambda: wvgd.fit("logistick", data=IRIS)),
-            (ValueError, "standardise", lambda: wvgd.fit("logistic", data=IRIS, standardise=True)),
+            (ValueError, "did you mean standardize", lambda: wvgd.fit("logistic", data=IRIS, standardise=True)),
             (wvgd.DataError, "no column .none.", lambda: wvgd.fit("logistic", data=IRIS, target="none")),
             (TypeError, "data is int", lambda: wvgd.fit("logistic", data=3)),
             (ValueError, r"data\['b'\] has 2 rows", lambda: wvgd.fit("logistic", data={"a": [1, 2, 3], "b": [0, 1]})),

@@ -206,6 +206,12 @@ int lock_run_directory(const char *dir, int *lock, failure *f)
     return code;
 }
 
+void unlock_run_directory(int lock)
+{
+    flock(lock, LOCK_UN);
+    close(lock);
+}
+
 int make_run_directory(const char *dir, bool overwrite, int *lock, bool *made, failure *f)
 {
     *made = !mkdir(dir, 0777);

@@ -35,6 +35,9 @@ int check_run_directory(const char *dir, bool overwrite, failure *f);
 int make_run_directory(const char *dir, bool overwrite, int *lock, bool *made, failure *f);
 int lock_run_directory(const char *dir, int *lock, failure *f);
 
+/* Ends the lock also where processes that were forked meanwhile have the descriptor, too. */
+void unlock_run_directory(int lock);
+
 /* Completes what a process was about to put in place when it was killed. For those who only read. */
 int settle_run(const char *dir, failure *f);
 
