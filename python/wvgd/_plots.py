@@ -30,6 +30,11 @@ def _chosen(fit: "Result", names: Optional[Sequence[str]]) -> List[int]:
     return [fit.names.index(name) for name in wanted]
 
 
+def _bins(draws: np.ndarray) -> int:
+    """As many as distinct draws can fill."""
+    return int(np.clip(np.sqrt(len(np.unique(draws))), 10, 60))
+
+
 def _titled(fit: "Result", figure: Any) -> Any:
     figure.suptitle(f"{fit.verdict}: log evidence {fit.log_evidence:.3f} ± {fit.log_evidence_se:.3f}", fontsize=10)
     return figure
@@ -48,7 +53,7 @@ def corner(fit: "Result", names: Optional[Sequence[str]], n: int, seed: int) -> 
             if j > i:
                 axis.axis("off")
             elif i == j:
-                axis.hist(draws[:, i], bins=40, color="tab:blue", density=True)
+                axis.hist(draws[:, i], bins=_bins(draws[:, i]), color="tab:blue", density=True)
                 axis.set_yticks([])
             else:
                 axis.hexbin(draws[:, j], draws[:, i], gridsize=35, cmap="Blues", mincnt=1)
@@ -68,6 +73,7 @@ def forest(fit: "Result", names: Optional[Sequence[str]]) -> Any:
     axis.hlines(rows, found[:, 1], found[:, 3], color="tab:blue", linewidth=4)
     axis.plot(found[:, 2], rows, "o", color="white", markeredgecolor="tab:blue")
     axis.set_yticks(rows)
+    axis.set_ylim(0.5 - len(index), 0.5)
     axis.set_yticklabels([fit.names[i] for i in index])
     axis.set_xlabel("50 % and 90 % intervals, medians")
     return _titled(fit, figure)
@@ -86,7 +92,10 @@ def cells(fit: "Result", names: Optional[Sequence[str]], n: int, seed: int) -> A
         axis.scatter(z[:, 0], z[:, 1] if len(index) == 2 else np.full(len(z), 0.5), s=20 + 400 * fit.beta,
                      facecolor="none", edgecolor="black")  # fmt: skip
     axis.set_xlabel(fit.names[index[0]])
-    axis.set_ylabel(fit.names[index[1]] if len(index) == 2 else "")
+    if len(index) == 2:
+        axis.set_ylabel(fit.names[index[1]])
+    else:
+        axis.set_yticks([])
     return _titled(fit, figure)
 
 
