@@ -50,15 +50,19 @@ class Ranks:
         self.rank, self.size = comm.Get_rank(), comm.Get_size()
 
     def _evaluate(self, pieces: List[np.ndarray]) -> Any:
-        """Answers for pieces; an exception, made such that it can be sent, instead."""
+        """Answers for pieces, or an exception that can be sent; and the exception itself, or None. Others wait for an
+        answer even if the function has called sys.exit."""
         try:
-            return [self.function(z) for z in pieces]
-        except Exception as error:
-            return _sendable(error)
+            return [self.function(z) for z in pieces], None
+        except BaseException as error:
+            return _sendable(error), error
 
     def __call__(self, z: np.ndarray) -> Any:
         mine = self.comm.scatter(_pieces(z, self.size), root=0)
-        parts = self.comm.gather(self._evaluate(mine), root=0)
+        answer, error = self._evaluate(mine)
+        parts = self.comm.gather(answer, root=0)
+        if isinstance(error, KeyboardInterrupt):
+            raise error
         for rank, part in enumerate(parts):
             if isinstance(part, Exception):
                 raise ModelError(f"on rank {rank}: {type(part).__name__}: {part}") from part
@@ -74,7 +78,7 @@ class Ranks:
             mine = self.comm.scatter(None, root=0)
             if not isinstance(mine, list):
                 return mine
-            self.comm.gather(self._evaluate(mine), root=0)
+            self.comm.gather(self._evaluate(mine)[0], root=0)
 
     def end(self, last: Any) -> None:
         """Rank 0: sends its last word to all."""

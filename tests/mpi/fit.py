@@ -1,5 +1,5 @@
 """fit.py WHAT: wvgd.fit on all ranks of MPI. Rank 0 prints what each rank has found: one line, the same for any number of
-ranks. WHAT: gradient, differences, prior; raise (the function fails on the last rank), arguments."""
+ranks. WHAT: gradient, differences, prior; raise, exit (the function fails, or calls sys.exit, on the last rank), arguments."""
 
 import hashlib
 import sys
@@ -39,6 +39,12 @@ def fails(z):
     return with_gradient(z)
 
 
+def leaves(z):
+    if comm.rank == comm.size - 1 and len(z) > 1:
+        sys.exit(3)
+    return with_gradient(z)
+
+
 def shown(fit):
     content = [fit.draws(200), fit.mean, fit.sd, fit.particles]
     text = repr((fit.log_evidence, fit.evaluations, fit.verdict, fit.stop, str(fit.summary())))
@@ -53,8 +59,8 @@ def refused(error, **arguments):
     raise SystemExit(f"not refused: {arguments}")
 
 
-if what == "raise":
-    said = comm.gather(refused(wvgd.ModelError, model=fails, dim=2, comm=comm))
+if what in ("raise", "exit"):
+    said = comm.gather(refused(wvgd.ModelError, model=fails if what == "raise" else leaves, dim=2, comm=comm))
     if comm.rank == 0:
         assert len(set(said)) == 1, said
         print(said[0])

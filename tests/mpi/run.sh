@@ -10,6 +10,13 @@ fi
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+# one machine, perhaps a container: no ssh, a small /dev/shm, a name that nobody knows
+export OMPI_MCA_plm=isolated OMPI_MCA_btl_vader_backing_directory="$tmp" HYDRA_LAUNCHER=fork OPENBLAS_NUM_THREADS=1
+[ -x "$build/tests/mpi_probe" ] || { echo "there is no $build/tests/mpi_probe" >&2; exit 1; }
+if ! timeout -k 5 60 "$mpirun" -n 4 "$build/tests/mpi_probe" >"$tmp/probe" 2>&1; then
+    echo "skipped: processes of $mpirun cannot reach each other here: $(grep -v '^-*$' "$tmp/probe" | head -3 | tr '\n' ' ')"
+    exit 77
+fi
 fail() {
     echo "mpi $what: $*" >&2
     [ ! -s "$tmp/err" ] || sed 's/^/    /' "$tmp/err" >&2
@@ -18,7 +25,7 @@ fail() {
 ranks() { # K COMMAND...
     local k=$1
     shift
-    timeout 120 "$mpirun" -n "$k" "$build/wvgd-mpi" "$@"
+    timeout -k 5 120 "$mpirun" -n "$k" "$build/wvgd-mpi" "$@"
 }
 # All that a run has found, without what depends on clocks and on the command line.
 found() {
@@ -167,7 +174,7 @@ failure)
     mkdir "$tmp/here" "$tmp/there"
     cp "$source/data/iris.csv" "$tmp/here/data.csv"
     sed '$d' "$tmp/here/data.csv" >"$tmp/there/data.csv"
-    timeout 120 "$mpirun" -n 1 -wdir "$tmp/here" "$build/wvgd-mpi" fit logistic --data data.csv --threads 1 -q --out "$tmp/none" : \
+    timeout -k 5 120 "$mpirun" -n 1 -wdir "$tmp/here" "$build/wvgd-mpi" fit logistic --data data.csv --threads 1 -q --out "$tmp/none" : \
         -n 1 -wdir "$tmp/there" "$build/wvgd-mpi" fit logistic --data data.csv --threads 1 -q --out "$tmp/none" >/dev/null 2>"$tmp/err" && fail "another data file is not refused"
     said 'the data file on rank 1 is not that of rank 0'
     [ ! -e "$tmp/none" ] || fail "another data file leaves a directory"
@@ -209,13 +216,13 @@ python)
         exit 77
     fi
     # mpi4py is built for one MPI
-    if ! "$mpirun" -n 2 "$python" -c 'from mpi4py import MPI; assert MPI.COMM_WORLD.size == 2' 2>/dev/null; then
+    if ! timeout -k 5 60 "$mpirun" -n 2 "$python" -c 'from mpi4py import MPI; assert MPI.COMM_WORLD.size == 2' 2>/dev/null; then
         echo "skipped: mpi4py is not for the MPI of $mpirun"
         exit 77
     fi
     export WVGD_LIBRARY_DIR="$build" PYTHONPATH="$source/python" PYTHONDONTWRITEBYTECODE=1 OPENBLAS_NUM_THREADS=1
     fits() { # K WHAT
-        timeout 60 "$mpirun" -n "$1" "$python" -W ignore "$source/tests/mpi/fit.py" "$2" >"$tmp/out" 2>"$tmp/err" || fail "$2 fails on $1 ranks"
+        timeout -k 5 60 "$mpirun" -n "$1" "$python" -W ignore "$source/tests/mpi/fit.py" "$2" >"$tmp/out" 2>"$tmp/err" || fail "$2 fails on $1 ranks"
     }
     for kind in gradient differences prior; do
         fits 1 $kind
@@ -227,6 +234,8 @@ python)
     done
     fits 3 raise
     [ "$(cat "$tmp/out")" = "on rank 2: ModelError: Odd: no density 2" ] || fail "a function that fails: $(cat "$tmp/out")"
+    fits 3 exit
+    [ "$(cat "$tmp/out")" = "on rank 2: ModelError: SystemExit: 3" ] || fail "a function that exits: $(cat "$tmp/out")"
     fits 2 arguments
     [ "$(wc -l <"$tmp/out")" = 4 ] || fail "arguments: $(cat "$tmp/out")"
     ;;
