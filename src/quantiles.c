@@ -79,11 +79,23 @@ static double find(const distribution *d, double p)
 
 /* Half the distance between the quantiles at p + se and p - se; where these are too near to tell a slope, in proportion
  * to those farther apart. */
-static double find_error(const distribution *d, double p, double se)
+static double slope_error(const distribution *d, double p, double se)
 {
     double end = fmin(p, 1 - p), most = wv_policy.quantile_span_most * end,
            span = fmin(fmax(se, wv_policy.quantile_span * end), most);
     return span > 0 ? (find(d, p + span) - find(d, p - span)) / 2 * (se / span) : NAN;
+}
+
+/* The error of a quantile z. Where an error of F could move it into a gap between modes, or far out into a tail, it is
+ * not in proportion to that of F: the farther of the quantiles at two and three times that to either side tells. */
+static double find_error(const distribution *d, double p, double z, double se)
+{
+    double most = wv_policy.quantile_span_most * fmin(p, 1 - p), error = slope_error(d, p, se);
+    for (double times = 2; se > 0 && times <= wv_policy.quantile_far; times++) {
+        double span = fmin(times * se, most);
+        error = fmax(error, fmax(find(d, p + span) - z, z - find(d, p - span)) / times);
+    }
+    return error;
 }
 
 /* ---- one function ------------------------------------------------------------------------------------------------ */
@@ -223,7 +235,7 @@ static double *coordinates_at(const wv_moments_input *in, const shared *s, size_
         distribution d = distribute_coordinate(in, s, order + c * n, c);
         for (size_t l = 0, at = c; l < P; l++, at += D) {
             d.slope = slope[at];
-            se[at] = find_error(&d, falling ? 1 - p[l] : p[l], se[at]);
+            se[at] = find_error(&d, falling ? 1 - p[l] : p[l], z[at], se[at]);
         }
         wv_arena_release(in->arena, here);
     }
@@ -303,7 +315,7 @@ static void find_apart(const wv_moments_input *in, const shared *s, const distri
         quantile[l] = find(d, p[l]);
     wv_moments_below(in, s->tilt, &(wv_moments_levels){P, P, levels, quantile, NULL, NULL}, se);
     for (size_t l = 0; l < P; l++)
-        se[l] = find_error(d, p[l], se[l]);
+        se[l] = find_error(d, p[l], quantile[l], se[l]);
     wv_arena_release(in->arena, mark);
 }
 
@@ -377,7 +389,7 @@ void wv_quantiles_plain(size_t n, const double *v, size_t m, const double *value
                 error += off * off;
             }
             quantile[k * P + l] = q;
-            se[k * P + l] = finite ? find_error(&d, p[l], sqrt(error)) : NAN;
+            se[k * P + l] = finite ? find_error(&d, p[l], q, sqrt(error)) : NAN;
         }
         wv_arena_release(arena, mark);
     }

@@ -451,6 +451,42 @@ static void noise_is_found(void **state)
     }
 }
 
+/* Half of the mass in a Student-t at -20, half in one at 20: what moves the masses by a hundredth moves the median by
+ * 20, from one mode to the other. */
+static double far_apart(void *self, const double *z, double *grad)
+{
+    (void)self;
+    double p[2], slope[2], sum;
+    for (int k = 0; k < 2; k++) {
+        double x = z[0] - (k ? 20 : -20);
+        p[k] = pow(1 + x * x / 4, -2.5);
+        slope[k] = -5 * x / (4 + x * x);
+    }
+    sum = p[0] + p[1];
+    if (grad)
+        grad[0] = (p[0] * slope[0] + p[1] * slope[1]) / sum;
+    return log(sum);
+}
+
+static void medians_between_modes(void **state)
+{
+    (void)state;
+    scores s = {0, 0};
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        wvgd_model model;
+        wvgd_results r;
+        description d;
+        wvgd_fit *fit = fitted(1, far_apart, seed, &model, &r);
+        describe(fit, 1, false, &d);
+        s.n++;
+        s.squares += d.quantile[1] * d.quantile[1] / (d.se[1] * d.se[1]);
+        assert_true(r.reliable && d.se[1] < 40);
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
+    assert_true(rms(&s) < 2); /* 12 errors of one size: above it with probability 1e-6 */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -459,6 +495,7 @@ int main(void)
         cmocka_unit_test(a_parameter_without_moments), cmocka_unit_test(sds_in_heavy_tails),
         cmocka_unit_test(the_mixture_tells_sds),       cmocka_unit_test(draws_for_components),
         cmocka_unit_test(a_missed_error_is_said),      cmocka_unit_test(noise_is_found),
+        cmocka_unit_test(medians_between_modes),
     };
     return cmocka_run_group_tests_name("numbers", tests, NULL, NULL);
 }
