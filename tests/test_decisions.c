@@ -315,7 +315,10 @@ static void cells_for_an_ensemble_that_is_not_good_enough(void **state)
     assert_int_equal(wv_decide_more_cells(5, 2, 0), 6);
     assert_int_equal(wv_decide_more_cells(5, 1, 0), 8);
     assert_int_equal(wv_decide_more_cells(5, 0, 0), 8); /* modes were not looked for */
-    assert_int_equal(wv_decide_more_cells(5, 6, 3), 0);
+    assert_int_equal(wv_decide_more_cells(5, 1, 2), 8);
+    assert_int_equal(wv_decide_more_cells(5, 1, 3), 10); /* twice as many the last time */
+    assert_int_equal(wv_decide_more_cells(10, 2, 3), 20);
+    assert_int_equal(wv_decide_more_cells(5, 6, 4), 0);
     assert_int_equal(wv_decide_redraw(700, 0, 0, 4096), 700); /* twice as many draws, and twice as many again; */
     assert_int_equal(wv_decide_redraw(9000, 1, 0, 4096), 4096);
     assert_int_equal(wv_decide_redraw(700, 2, 0, 4096), 0);

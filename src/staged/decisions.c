@@ -229,9 +229,10 @@ bool wv_decide_converged(double se, double evidence_se)
 
 size_t wv_decide_more_cells(size_t N, size_t modes, size_t times)
 {
-    double each = fmax((double)modes, 1),
-           least = (modes > 1 ? wv_policy.cells_more_modes : wv_policy.cells_more) * (double)N;
-    return (double)times < wv_policy.cells_more_times ? (size_t)(each * ceil(least / each)) : 0;
+    double each = fmax((double)modes, 1), few = modes > 1 ? wv_policy.cells_more_modes : wv_policy.cells_more,
+           last = wv_policy.cells_more_times - 1,
+           least = ((double)times < last ? few : wv_policy.cells_more_last) * (double)N;
+    return (double)times <= last ? (size_t)(each * ceil(least / each)) : 0;
 }
 
 size_t wv_decide_redraw(size_t n, size_t times, size_t more_cells, size_t chunk)
