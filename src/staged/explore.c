@@ -183,10 +183,24 @@ static void model_start(wvgd_fit *f, double *x)
     wv_arena_release(f->arena, mark);
 }
 
+/* Do many starts lead to tops that do not matter? Then there are many tops, and a heavier one may not have been seen.
+ */
+static bool rugged(const wvgd_fit *f)
+{
+    return (double)f->modes.wide_hits < wv_policy.explore_rugged * (double)f->explore.wide;
+}
+
+/* Is this one of the starts that have the scale of prior or user, to the end? What is unseen is known from them. */
+static bool keeps_scale(const wvgd_fit *f, size_t start)
+{
+    double every = rugged(f) ? wv_policy.start_wide_every_rugged : wv_policy.start_wide_every;
+    return start < given_starts(f) + user_starts(f) || start % (size_t)every == 0;
+}
+
 /* The width of a start around the modes, in units of their scatter; u: uniform. */
 static double width(const wvgd_fit *f, size_t start, double u)
 {
-    if (f->modes.relevant > 1 && start > enough(f) && start % 2) /* among the modes, for narrow ones */
+    if (f->modes.relevant > 1 && start > enough(f) && !keeps_scale(f, start)) /* among the modes, for narrow ones */
         return exp2(wv_policy.start_narrow_low + wv_policy.start_narrow_span * u);
     if (f->modes.relevant > 1)
         return exp2(wv_policy.start_several_low + wv_policy.start_several_span * u);
@@ -200,20 +214,6 @@ static double width(const wvgd_fit *f, size_t start, double u)
 static double shell_width(const wvgd_fit *f, double norm, double u)
 {
     return exp2(wv_policy.start_shell_low + wv_policy.start_shell_span * u) / (f->modes.scatter * norm);
-}
-
-/* Do many starts lead to tops that do not matter? Then there are many tops, and a heavier one may not have been seen.
- */
-static bool rugged(const wvgd_fit *f)
-{
-    return (double)f->modes.wide_hits < wv_policy.explore_rugged * (double)f->explore.wide;
-}
-
-/* Is this one of the starts that have the scale of prior or user, to the end? What is unseen is known from them. */
-static bool keeps_scale(const wvgd_fit *f, size_t start)
-{
-    double every = rugged(f) ? wv_policy.start_wide_every_rugged : wv_policy.start_wide_every;
-    return start < given_starts(f) + user_starts(f) || start % (size_t)every == 0;
 }
 
 /* Is this one of the starts that have the scale of the user although the modes lie wider apart? Starts around these are
@@ -275,7 +275,7 @@ static bool scatter_around(wvgd_fit *f, const wv_path *p, double u, double *x)
     size_t D = f->D;
     double closer = pow(wv_policy.start_closer, p->closer);
     bool keeps = keeps_scale(f, p->start),
-         shell = !keeps && f->modes.relevant == 1 && (double)p->start > wv_policy.start_shell_after && p->start % 2;
+         shell = !keeps && f->modes.relevant == 1 && (double)p->start > wv_policy.start_shell_after;
     double units = (shell ? shell_width(f, cblas_dnrm2((int)D, x, 1), u) : width(f, p->start, u)) * f->modes.scatter;
     cblas_dscal((int)D, units * closer, x, 1);
     wv_modes_family(f)->colour(D, 0, f->modes.frame, 1, x, f->arena);
@@ -419,8 +419,9 @@ static bool cheap(size_t W, size_t n, size_t evaluations)
 static bool foretold(size_t W, size_t n, size_t evaluations, size_t wanted)
 {
     bool one = W == 1;
-    size_t most = one ? (size_t)wv_policy.explore_foretold_starts_one
-                      : (size_t)wv_policy.explore_foretold_starts * wanted,
+    double several = fmax(wv_policy.explore_foretold_starts * (double)wanted,
+                          fmin(wv_policy.explore_foretold_few * (double)wanted, wv_policy.explore_foretold_most));
+    size_t most = (size_t)(one ? wv_policy.explore_foretold_starts_one : several),
            spare = one ? (size_t)wv_policy.explore_foretold_spare_one
                        : (size_t)wv_policy.explore_foretold_spare * wanted;
     return n < most && evaluations < n + n / (size_t)wv_policy.explore_foretold_share + spare;
