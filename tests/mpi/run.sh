@@ -152,13 +152,17 @@ shards)
     says 'needs a model with predictions' bnn --data "$source/data/iris.csv" --shard rows --cost functional
     ;;
 failure)
+    # jobs end within ten seconds, and what a machine that is busy takes to start and end one
+    begin=$SECONDS
+    ranks 3 fit "$build/tests/ranked.so" --config 'none 0 0 0' --threads 1 -q --out "$tmp/good" >/dev/null 2>"$tmp/err" || fail "a model that does nothing wrong fails"
+    slack=$((3 * (SECONDS - begin)))
     fails() { # CODE WITHIN PATTERN CONFIG [OPTION...]
         local code=$1 within=$2 pattern=$3 config=$4 begin=$SECONDS got=0
         shift 4
         rm -rf "$tmp/run"
         ranks 3 fit "$build/tests/ranked.so" --config "$config" --threads 1 -q "$@" --out "$tmp/run" >"$tmp/out" 2>"$tmp/err" || got=$?
         [ $got = "$code" ] || fail "'$config' ends with $got, not $code"
-        [ $((SECONDS - begin)) -le "$within" ] || fail "'$config' takes $((SECONDS - begin)) s"
+        [ $((SECONDS - begin)) -le $((within + slack)) ] || fail "'$config' takes $((SECONDS - begin)) s"
         said "$pattern"
         [ ! -e "$tmp/run/run.json" ] || fail "'$config' leaves a result"
     }
@@ -168,8 +172,8 @@ failure)
     fails 70 10 'rank 2: the model ended the program' 'exit 2 2 0'
     fails 65 10 'rank 2: .*no such file on this machine' 'refuse 2 0 0'
     fails 65 10 'the model has 4 parameters on rank 1 and 3 on rank 0' 'other 1 0 0'
-    fails 70 14 'rank 1 has not answered for 2 s' 'hang 1 3 0' --rank-timeout 2
-    fails 70 14 'rank 0 has not answered for 2 s' 'hang 0 3 0' --rank-timeout 2
+    fails 70 16 'rank 1 has not answered for 4 s' 'hang 1 3 0' --rank-timeout 4
+    fails 70 16 'rank 0 has not answered for 4 s' 'hang 0 3 0' --rank-timeout 4
     # a rank that finds another file under the same path
     mkdir "$tmp/here" "$tmp/there"
     cp "$source/data/iris.csv" "$tmp/here/data.csv"
@@ -200,7 +204,7 @@ failure)
         [ -z "$victim" ] || kill -9 "$victim" 2>/dev/null || true
         begin=$SECONDS
         wait $job && [ -n "$victim" ] && [ ! -e "$tmp/run/run.json" ] && fail "a job without rank $rank succeeds"
-        [ $((SECONDS - begin)) -le 10 ] || fail "a job without rank $rank goes on for $((SECONDS - begin)) s"
+        [ $((SECONDS - begin)) -le $((10 + slack)) ] || [ -z "$victim" ] || fail "a job without rank $rank goes on for $((SECONDS - begin)) s"
         if [ ! -e "$tmp/run/run.json" ]; then
             ranks $((rank + 1)) fit --resume "$tmp/run" "$build/tests/ranked.so" --threads 1 -q >/dev/null 2>"$tmp/err" || fail "cannot resume without rank $rank"
         fi
