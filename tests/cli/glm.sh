@@ -130,4 +130,6 @@ expect 0 anything "$wvgd" compare a b --json
 tr -d ' \n' <stdout | sed 's/.*"difference":-\([0-9.e-]*\),.*/\1/' | awk '{ exit !($1 < 0.05) }' || complain "glm and linear are the same model, but not their evidence: $(cat stdout)"
 "$wvgd" fit glm --data rows.csv --formula 'y ~ x' --likelihood poisson --quiet --out c >/dev/null
 expect 65 'explain different data' "$wvgd" compare a c
+"$wvgd" fit glm --data rows.csv --formula 't ~ x' --likelihood gaussian --weights n --quiet --out d >/dev/null
+expect 65 'and they, their weights or their trials differ: fit both' "$wvgd" compare a d
 finish
