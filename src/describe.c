@@ -4,6 +4,7 @@
 #include "arena.h"
 #include "evidence.h"
 #include "fit.h"
+#include "staged/bent.h"
 #include "moments.h"
 #include "nearest.h"
 #include "particle.h"
@@ -71,6 +72,35 @@ static wv_moments_input moments_input(wvgd_fit *f)
     return (wv_moments_input){f->D, &f->closing.draws, f->closing.v, closing_k(f), &f->mix, f->modes.n, mode, f->arena};
 }
 
+/* In bent coordinates Stein's identities hold in u, and the mixture in x was fitted to these very draws: it tells
+ * nothing of their errors. */
+static bool bent(const wvgd_fit *f)
+{
+    return f->staged && f->bent.kept && !f->bend.on;
+}
+
+/* The draws that moments are taken of: as they are, or without a mixture. */
+static wv_draws described(wvgd_fit *f)
+{
+    size_t n = f->closing.draws.n;
+    double *nothing = bent(f) ? wv_arena_take(f->arena, n) : NULL;
+    for (size_t i = 0; i < n && nothing; i++)
+        nothing[i] = -INFINITY;
+    return wv_draws_with(&f->closing.draws, &(wv_draws_numbers){.log_mix = nothing});
+}
+
+static wv_moments_tilt find_tilt(wvgd_fit *f, const wv_moments_input *in)
+{
+    if (!bent(f))
+        return wv_moments_find_tilt(in);
+    wv_draws view = wv_bent_view(f);
+    wv_moments_input u = *in;
+    u.draws = &view;
+    u.mix = &f->bent.bent;
+    u.modes = 1;
+    return wv_moments_find_tilt(&u);
+}
+
 void wv_describe_moments(wvgd_fit *f)
 {
     size_t D = f->D, n = f->closing.draws.n, mark = wv_arena_mark(f->arena);
@@ -78,7 +108,9 @@ void wv_describe_moments(wvgd_fit *f)
     wv_moments to = {wv_arena_take(f->arena, D), wv_arena_take(f->arena, D), wv_arena_take(f->arena, D),
                      wv_arena_take(f->arena, D), wv_arena_take(f->arena, D)};
     wv_moments_input in = moments_input(f);
-    wv_moments_tilt tilt = wv_moments_find_tilt(&in);
+    wv_draws draws = described(f);
+    in.draws = &draws;
+    wv_moments_tilt tilt = find_tilt(f, &in);
     bool tilted = wv_moments_estimate(&in, &tilt, to);
     for (size_t i = 0; i < n; i++)
         weight[i] = tilted ? in.v[i] * (1 - tilt.t[wv_draws_unit(in.draws, i)]) / tilt.kept : in.v[i];
@@ -96,7 +128,9 @@ void wv_describe_functions(wvgd_fit *f, size_t m, const double *value, wv_moment
         wv_posterior_get_moments(&f->posterior, m, &to);
     if (f->staged && (P || !known)) {
         wv_moments_input in = moments_input(f);
-        wv_moments_tilt tilt = wv_moments_find_tilt(&in);
+        wv_draws draws = described(f);
+        in.draws = &draws;
+        wv_moments_tilt tilt = find_tilt(f, &in);
         if (!known)
             wv_moments_of(&in, &tilt, m, value, to);
         wv_quantiles(&in, &tilt, m, value, P, p, quantile, se);

@@ -178,6 +178,17 @@ void wv_draws_clear(wv_draws *d)
         memset(d->sum_u, 0, d->shape.cells * sizeof *d->sum_u);
 }
 
+wv_draws wv_draws_with(const wv_draws *d, const wv_draws_numbers *other)
+{
+    wv_draws to = *d;
+    to.x = other->x ? other->x : d->x;
+    to.log_p = other->log_p ? other->log_p : d->log_p;
+    to.grad = other->grad ? other->grad : d->grad;
+    to.log_m = other->log_m ? other->log_m : d->log_m;
+    to.log_mix[0] = other->log_mix ? other->log_mix : d->log_mix[0];
+    return to;
+}
+
 wv_batch wv_draws_view(const wv_draws *d, size_t first)
 {
     wv_batch b = {.n = d->n - first, .x = d->x + first * d->shape.D, .log_p = d->log_p + first, .sum_u = d->sum_u};

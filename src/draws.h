@@ -98,6 +98,12 @@ void wv_draws_clear(wv_draws *d);
 /* Points from `first` on, as a batch: a view. */
 wv_batch wv_draws_view(const wv_draws *d, size_t first);
 
+/* The same draws with other numbers, which are the caller's: NULL leaves what there is. A view, not to be changed. */
+typedef struct {
+    double *x, *log_p, *grad, *log_m, *log_mix;
+} wv_draws_numbers;
+wv_draws wv_draws_with(const wv_draws *d, const wv_draws_numbers *other);
+
 /* Appends points with cells and densities, and adds to sum_u. */
 void wv_draws_append(wv_draws *d, const wv_batch *b);
 

@@ -1025,7 +1025,8 @@ static wv_bend_line fit_line(const bent_pool *s, size_t c, double least, wv_aren
     size_t n = 0, mark = wv_arena_mark(arena);
     double *weight = wv_arena_take(arena, s->n);
     for (size_t i = 0; i < s->n; i++)
-        if (fabs(s->w[i * s->D + c]) < far && isfinite(s->g[i * s->D + c])) {
+        if (fabs(s->w[i * s->D + c]) < far && isfinite(s->g[i * s->D + c]) &&
+            s->weight[i] * (double)s->n > wv_policy.bend_line_weight) {
             s->y[n] = s->w[i * s->D + c];
             s->q[n] = s->g[i * s->D + c];
             weight[n++] = s->weight[i];
@@ -1181,6 +1182,19 @@ static void narrow_weights(const bent_pool *s, const wv_bend_line *line, size_t 
     }
 }
 
+/* Where the others are not standard normal, scores of the arguments mean nothing: in the neck of a funnel, say. */
+static void doubt_points(const bent_pool *s)
+{
+    size_t D = s->D, k = D - s->r;
+    for (size_t i = 0; i < s->n; i++) {
+        double square = 0;
+        for (size_t c = s->r; c < D; c++)
+            square += pow(s->g[i * D + c] + s->w[i * D + c], 2) / (double)k;
+        square = isfinite(square) ? square : INFINITY;
+        s->weight[i] /= 1 + pow(square / wv_policy.bend_doubt, 2);
+    }
+}
+
 /* Rows of the arguments, last first, and the lines of all coordinates. */
 static void fit_arguments(const bent_pool *s, wv_bend *b, bool anew, wv_arena *arena)
 {
@@ -1237,6 +1251,7 @@ static void fit_all(const wv_bend_pool *p, wv_bend *b, bool anew, wv_arena *aren
         order_arguments(&s, b, arena);
     if (final) {
         weigh_points(p, wv_policy.bend_clip, &s);
+        doubt_points(&s);
         fit_arguments(&s, b, (double)p->round == wv_policy.bend_rounds_gaussian, arena);
     } else
         standardise(&s, b, arena);

@@ -156,6 +156,22 @@ static void move_draws(wvgd_fit *f, bool to_user)
     wv_arena_release(f->arena, mark);
 }
 
+wv_draws wv_bent_view(wvgd_fit *f)
+{
+    const wv_draws *d = &f->closing.draws;
+    size_t n = d->n, D = f->D;
+    wv_draws_numbers u = {wv_arena_take(f->arena, n * D), wv_arena_take(f->arena, n), wv_arena_take(f->arena, n * D),
+                          wv_arena_take(f->arena, n), wv_arena_take(f->arena, n)};
+    memcpy(u.log_p, d->log_p, n * sizeof *u.log_p);
+    memcpy(u.log_m, d->log_m, n * sizeof *u.log_m);
+    memcpy(u.grad, d->grad, n * D * sizeof *u.grad);
+    wv_bend_inverse(&f->bend, n, d->x, u.x, f->arena);
+    wv_bend_pull(&f->bend, n, u.x, u.log_p, u.grad, f->arena);
+    wv_bend_pull(&f->bend, n, u.x, u.log_m, NULL, f->arena);
+    wv_mixture_log_density(&f->bent.bent, n, u.x, u.log_mix, NULL, &f->workers);
+    return wv_draws_with(d, &u);
+}
+
 /* Slices of the posterior along the first argument, of equal mass: in each of them it is nearly a Gaussian. */
 static size_t slices(const wvgd_fit *f)
 {

@@ -3,6 +3,7 @@
 #ifndef WV_BENT_H
 #define WV_BENT_H
 #include "archive.h"
+#include "draws.h"
 #include "mixture.h"
 #include "wvgd.h"
 
@@ -43,6 +44,10 @@ void wv_bent_set_cells(wv_bent *b, bool cells);
 /* Closing draws, with their weights, and a mixture for the cells: to x, and back to u where more are drawn. */
 void wv_bent_to_user(wvgd_fit *f);
 void wv_bent_to_solver(wvgd_fit *f);
+
+/* The closing draws as the solver sees them, while they stand in x: a view, from the arena, with the density of the
+ * mixture in u. */
+wv_draws wv_bent_view(wvgd_fit *f);
 
 /* Log density of the closing proposals at a point of the user's. */
 double wv_bent_log_density(wvgd_fit *f, const double *x);
