@@ -303,7 +303,6 @@ static const char *why(void *self, bool *model)
 static int lead(ranks *r, int argc, char **argv)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN), each = cores / r->local;
-    order quit = {.what = QUIT};
     mine = (program_ranks){.threads = (unsigned)(each > 1 ? each < 4096 ? each : 4096 : 1),
                            .wrapper = {begin, wrap, cancel, why, r, &mine_shares}};
     mine_shares = shares_of(r);
@@ -311,26 +310,45 @@ static int lead(ranks *r, int argc, char **argv)
     r->end = end_here;
     if (r->count > 1)
         other_ranks = &mine;
-    int code = run_program(argc, argv);
-    for (int k = 1; k < r->count && !r->lost; k++)
+    return run_program(argc, argv);
+}
+
+/* The program may end by exit, as after --help of a command. */
+static ranks *open_ranks; /* NULL: they have been closed */
+static pid_t opener;      /* processes that a model has started close nothing */
+
+static void close_ranks(void)
+{
+    ranks *r = open_ranks;
+    const order quit = {.what = QUIT};
+    if (!r || r->lost || opener != getpid()) /* MPI would wait for a rank that hangs */
+        return;
+    open_ranks = NULL;
+    for (int k = 1; !r->rank && k < r->count && !r->lost; k++)
         ranks_send(r, k, &quit, sizeof quit, MPI_BYTE);
-    return code;
+    if (r->lost)
+        return;
+    MPI_Finalize();
+    watch_done();
 }
 
 int main(int argc, char **argv)
 {
-    ranks r;
+    static ranks r;
     int level;
     watch_begin();
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
     ranks_open(&r);
     watch_rank(r.rank);
+    open_ranks = &r;
+    opener = getpid();
+    if (atexit(close_ranks)) /* before what refuses that models exit: that comes first then */
+        return EX_SOFTWARE;
     prepare_program();
     int code = r.rank ? serve_all(&r) : lead(&r, argc, argv);
     fflush(NULL);
-    if (r.lost) /* MPI would wait for the rank that hangs */
+    close_ranks();
+    if (r.lost)
         syscall(SYS_exit_group, code);
-    MPI_Finalize();
-    watch_done();
     return code;
 }

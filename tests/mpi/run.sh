@@ -184,6 +184,8 @@ failure)
     [ ! -e "$tmp/none" ] || fail "another data file leaves a directory"
     fails 70 10 'rank 1 was killed by signal 9' 'kill 1 3 0'
     fails 70 10 'rank 0 was killed by signal 9' 'kill 0 3 0'
+    ranks 3 fit --help >"$tmp/out" 2>"$tmp/err" || fail "help fails"
+    [ "$(grep -c '^Usage' "$tmp/out")" = 1 ] && [ ! -s "$tmp/err" ] || fail "help is not shown once"
     # a run that shows whom it waits for
     ranks 2 fit "$build/tests/ranked.so" --config 'hang 1 2 0' --rank-timeout 8 --out "$tmp/hung" >/dev/null 2>"$tmp/err" && fail "a rank that hangs is not missed"
     grep -Eq '^waiting for rank 1, [0-9]+ s$' "$tmp/err" || fail "progress does not name the rank that hangs"
