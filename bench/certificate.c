@@ -1,7 +1,7 @@
 /* certificate.c - do the walks that check a fit see what is wrong with it? Fits of the kinds of bench/trust and of more
  * with long tails, as they are and with few components.
  *     certificate [KIND ...] [--seeds N] [--first SEED] [--components K,...] [--width W] [--bend auto|never]
- *                 [--finish auto|never] [-v]
+ *                 [--finish auto|never|always] [--evaluations N] [-v]
  * KIND: part of a kind's name; all of them without. --components: 0,1,3 by default; 0 is the default of a fit. --width:
  * by which the sds of all components are multiplied before the final draws. A row for each kind:
  *     wrong     fits off by more than 0.1 nats in the log evidence, or by 15 % in an sd that is known and not marked
@@ -12,8 +12,9 @@
  * Then totals. Fits with few components that are right have a row of their own: their proposals do leave mass out.
  * Rows in brackets are what walks cannot reach, and not in the totals: kinds with modes apart, with too few components
  * for them or with a mode that no gradient points to, and scales with necks, with all components that they want.
- * --finish auto: chains complete fits where they are needed; a line says how many of these are then wrong, and of how
- * many the log evidence is off by more than 3 of its standard errors. -v: a line for each fit. */
+ * --finish auto: chains complete fits where they are needed, if --evaluations allows it; a line says how many of these
+ * are then wrong, and of how many the log evidence is off by more than 3 of its standard errors. -v: a line for each
+ * fit. */
 #include "trust/targets.h"
 #include "fit.h"
 #include "wvgd.h"
@@ -40,7 +41,7 @@ static const char *const apart[] = {"mixture of 5", "mixture of 4", "mixture of 
                                     "spectrum",     "two decays",   "egg box",      "hidden"},
                          *const necks[] = {"centred, D", "random walk", "funnel", "scales and"};
 
-static unsigned long seeds = 5, first_seed = 1;
+static unsigned long seeds = 5, first_seed = 1, evaluations;
 static const char *components = "0,1,3", *bend = "never", *finish = "never";
 static double width = 1;
 static int verbose;
@@ -98,9 +99,10 @@ static void judge(const trust_target *t, const wvgd_results *r, const char *name
     s->walks += (double)r->walks_evaluations;
     s->others += (double)(r->evaluations - r->walks_evaluations);
     if (verbose)
-        printf("%s, seed %lu: error %.3f se %.3f, log sd %.3f, %zu of %zu walks outside, %zu of %zu evaluations%s%s\n",
-               name, seed, error, r->evidence.se, sd, r->walks_outside, r->walks, r->walks_evaluations, r->evaluations,
-               wrong ? "  WRONG" : "",
+        printf("%s, seed %lu: error %.3f se %.3f, log sd %.3f, k-hat %.2f, stop %d, missing %.2f, %zu of %zu walks "
+               "outside, %zu of %zu evaluations%s%s\n",
+               name, seed, error, r->evidence.se, sd, r->pareto_k, (int)r->stop, r->finish_missing, r->walks_outside,
+               r->walks, r->walks_evaluations, r->evaluations, wrong ? "  WRONG" : "",
                flagged                    ? " FLAGGED"
                : r->stop == WVGD_FINISHED ? " COMPLETED"
                                           : "");
@@ -138,6 +140,8 @@ static void fit_one(const trust_kind *kind, unsigned long seed, unsigned long K,
     o.particles = 2;
     if (K)
         o.components = K;
+    if (evaluations)
+        o.max_evaluations = evaluations;
     if (wvgd_options_set(&o, "bend", bend, &error) || wvgd_options_set(&o, "finish", finish, &error))
         abort();
     wvgd_fit *fit = wvgd_new(&model, &o, NULL, &error);
@@ -246,9 +250,11 @@ int main(int argc, char **argv)
             bend = argv[++i];
         else if (!strcmp(argv[i], "--finish") && i + 1 < argc)
             finish = argv[++i];
+        else if (!strcmp(argv[i], "--evaluations") && i + 1 < argc)
+            evaluations = strtoul(argv[++i], NULL, 10);
         else if (argv[i][0] == '-')
             return fprintf(stderr, "usage: certificate [KIND ...] [--seeds N] [--first SEED] [--components K,...] "
-                                   "[--width W] [--bend WHEN] [--finish WHEN] [-v]\n"),
+                                   "[--width W] [--bend WHEN] [--finish WHEN] [--evaluations N] [-v]\n"),
                    64;
     }
     printf("%-40s %6s %7s %6s   %6s %6s %6s  %6s %6s\n", "kind, components", "wrong", "seeming", "right", "wrong",

@@ -153,6 +153,45 @@ static void a_hopeless_proposal_is_replaced(void **state)
     wvgd_model_close(&model);
 }
 
+/* exp(-(|x| - 2)^2 / (2 0.1^2)) in 4 dimensions with 16 components: a part of the shell is missing, but draws of the
+ * rest still tell the evidence, with states. */
+enum { SHELL = 4 };
+
+static double shell(void *self, const double *z, double *grad)
+{
+    (void)self;
+    double square = 0;
+    for (size_t i = 0; i < SHELL; i++)
+        square += z[i] * z[i];
+    double r = sqrt(square), d = (r - 2) / 0.1;
+    for (size_t i = 0; grad && i < SHELL; i++)
+        grad[i] = -d / 0.1 * z[i] / (r + 1e-300);
+    return -d * d / 2;
+}
+
+static void draws_count_where_a_part_is_missing(void **state)
+{
+    (void)state;
+    wvgd_model model;
+    assert_int_equal(wvgd_model_pointwise(&model, SHELL, shell, NULL, true), 0);
+    const double w = 0.1, truth = log(2 * M_PI * M_PI * sqrt(2 * M_PI) * w * (2 * 2 * 2 + 3 * 2 * w * w));
+    size_t bridged = 0;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        wvgd_results r;
+        wvgd_options o = options_of(seed, WVGD_FINISH_AUTO);
+        o.components = 16;
+        wvgd_fit *fit = fit_of(&model, &o, &r);
+        assert_string_equal(r.finish, "settled");
+        bridged += r.finish_missing > 0.1 && r.finish_rungs == 0 && r.finish_states < r.closing_draws;
+        assert_near(r.evidence.value, truth, 4 * r.evidence.se);
+        for (size_t i = 0; i < SHELL; i++)
+            assert_near(r.mean[i], 0, 5 * r.mcse[i]);
+        wvgd_free(fit);
+    }
+    assert_true(bridged);
+    wvgd_model_close(&model);
+}
+
 /* Without enough evaluations the verdict says what chains would take; with `never` nothing is said of them. */
 static void limits_are_kept(void **state)
 {
@@ -239,6 +278,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_gaussian_stays_what_it_is),
         cmocka_unit_test(states_follow_a_known_posterior),
+        cmocka_unit_test(draws_count_where_a_part_is_missing),
         cmocka_unit_test(a_hopeless_proposal_is_replaced),
         cmocka_unit_test(limits_are_kept),
         cmocka_unit_test(resumed_and_with_threads_it_is_the_same),

@@ -71,35 +71,33 @@ static bool begin_round(wvgd_fit *f)
     return true;
 }
 
-/* Sd of log p~ - log mixture over some of the final draws: what their weights vary by, if they were draws of the
- * mixture. The proposal has heavier tails, so that its own weights are never even. */
+/* How far log p~ - log mixture is from being the same at all final draws, beside how far the mixture falls there: those
+ * in the tails of the proposal count like all others, for a tail that the mixture does not have shows only there. */
 static double unevenness(wvgd_fit *f)
 {
     const wv_draws *b = &f->closing.draws;
-    size_t first = f->closing.trial, most = (size_t)wv_policy.certificate_looked_at,
-           n = b->n - first < most ? b->n - first : most, mark = wv_arena_mark(f->arena);
-    double *log_m = wv_arena_take(f->arena, n), sum = 0, mean = 0, square = 0;
+    size_t first = f->closing.trial, n = b->n - first, top = 0, mark = wv_arena_mark(f->arena);
+    double *log_m = wv_arena_take(f->arena, n), most = 0;
     wv_mixture_log_density(&f->mix, n, b->x + first * f->D, log_m, NULL, &f->workers);
+    for (size_t i = 1; i < n; i++)
+        top = log_m[i] > log_m[top] ? i : top;
     for (size_t i = 0; i < n; i++) {
-        double v = exp(fmin(log_m[i] - b->log_m[first + i], 0)), off = b->log_p[first + i] - log_m[i];
-        if (!(v > 0) || off == -INFINITY)
-            continue;
-        sum += v;
-        square += v * (off - mean) * (off - mean) * (1 - v / sum);
-        mean += v / sum * (off - mean);
+        double off = fabs(b->log_p[first + i] - b->log_p[first + top] - log_m[i] + log_m[top]);
+        most = fmax(most, off / (1 + log_m[top] - log_m[i]));
     }
     wv_arena_release(f->arena, mark);
-    return sum > 0 ? sqrt(square / sum) : INFINITY;
+    return most;
 }
 
 bool wv_certificate_begin(wvgd_fit *f)
 {
     wv_certificate *c = &f->certificate;
     wv_certificate_forget(c);
-    c->now.chains = wv_decide_chains(unevenness(f), WV_WALKERS);
-    if (!c->now.chains)
-        c->now.result = WV_CERTIFICATE_EXACT;
-    return c->now.chains && begin_round(f);
+    c->now.chains = WV_WALKERS;
+    if (!wv_decide_exact(unevenness(f)))
+        return begin_round(f);
+    c->now.result = WV_CERTIFICATE_EXACT;
+    return false;
 }
 
 /* p~/(m Z) at the states of the chains. */

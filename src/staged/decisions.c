@@ -243,11 +243,9 @@ size_t wv_decide_redraw(size_t n, size_t times, size_t more_cells, size_t chunk)
                : 0;
 }
 
-size_t wv_decide_chains(double uneven, size_t most)
+bool wv_decide_exact(double uneven)
 {
-    if (uneven < wv_policy.certificate_exact)
-        return 0;
-    return uneven < wv_policy.certificate_even ? most / 2 : most;
+    return uneven < wv_policy.certificate_exact;
 }
 
 bool wv_decide_outside(double log_w)

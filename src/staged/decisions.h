@@ -132,9 +132,8 @@ size_t wv_decide_more_cells(size_t N, size_t modes, size_t times);
  * have been more cells. 0: none, it is their turn. */
 size_t wv_decide_redraw(size_t n, size_t times, size_t more_cells, size_t chunk);
 
-/* Chains of a certificate, of `most` at most, where log p~ - log mixture varies by this (sd); 0: the mixture is the
- * posterior to rounding. */
-size_t wv_decide_chains(double uneven, size_t most);
+/* The mixture is the posterior to rounding, where log p~ - log mixture varies by this: no chains are needed. */
+bool wv_decide_exact(double uneven);
 /* A state of this log p~/(m Z) lies outside the proposal. */
 bool wv_decide_outside(double log_w);
 /* Whether as many chains more are needed where so many have been outside, after so many rounds of them; whether these

@@ -10,7 +10,7 @@
  *
  * States are thinned by their autocorrelation time, so that they count as draws.
  *
- * Where m is hopeless (a tenth of the mass beyond 32 Z) the answer is that of the states alone, the metric is learnt
+ * Where m is hopeless (a fifth of the mass beyond 32 Z) the answer is that of the states alone, the metric is learnt
  * from them, and Z comes from a ladder of rungs p~^b g^(1-b), b = 1 .. 0, g the Gaussian with the moments of the
  * states: chains walk down, and neighbouring rungs are bridged by the same equation. */
 #include "staged/finisher.h"
@@ -512,11 +512,11 @@ static double missing_mass(wvgd_fit *f)
 static void learn_metric(wvgd_fit *f)
 {
     wv_finisher *c = &f->finish;
-    size_t D = f->D, mark = wv_arena_mark(f->arena);
-    double *mean = wv_arena_take(f->arena, D), *root = wv_arena_take(f->arena, D * D);
     for (size_t i = 1; i < f->chains.now.chains; i++)
         if (f->chains.now.metric[i] != f->chains.now.metric[0])
             return;
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *mean = wv_arena_take(f->arena, D), *root = wv_arena_take(f->arena, D * D);
     if (state_moments(f, c->now.trajectory / 2, wv_policy.finish_ridge * (double)D / WV_CHAINS, mean, root))
         wv_chains_set_metric(&f->chains, f->chains.now.metric[0], root);
     c->now.learnt++;
