@@ -416,11 +416,12 @@ static bool cheap(size_t W, size_t n, size_t evaluations)
 }
 
 /* The more so where the known modes foretell the density at most starts; wanted: starts that are enough. */
-static bool foretold(size_t W, size_t n, size_t evaluations, size_t wanted)
+static bool foretold(const wvgd_fit *f, size_t W, size_t n, size_t evaluations, size_t wanted)
 {
     bool one = W == 1;
-    double several = fmax(wv_policy.explore_foretold_starts * (double)wanted,
-                          fmin(wv_policy.explore_foretold_few * (double)wanted, wv_policy.explore_foretold_most));
+    double several = wv_policy.explore_foretold_starts * (double)wanted;
+    if (few_dims(f)) /* narrow modes are hardly ever met in more */
+        several = fmax(several, fmin(wv_policy.explore_foretold_few * (double)wanted, wv_policy.explore_foretold_most));
     size_t most = (size_t)(one ? wv_policy.explore_foretold_starts_one : several),
            spare = one ? (size_t)wv_policy.explore_foretold_spare_one
                        : (size_t)wv_policy.explore_foretold_spare * wanted;
@@ -469,7 +470,7 @@ static bool satisfied(const wvgd_fit *f)
         return true;
     if (doubtful)
         return false;
-    if (cheap(W, n, f->explore.climbed) || foretold(W, n, f->explore.climbed, wanted))
+    if (cheap(W, n, f->explore.climbed) || foretold(f, W, n, f->explore.climbed, wanted))
         return false;
     return W && ((n >= wanted && !wv_explore_unsure(f)) ||
                  (n >= (size_t)wv_policy.explore_hit_once * wanted && !rugged(f)) ||
