@@ -299,13 +299,19 @@ static void about_starts(wvgd_fit *f)
             hits, wide, scale_of_starts(f), enough_starts(f));
 }
 
+/* Chains that complete the fit walk from the tops of some modes to those of others, in the user's coordinates. */
+static bool walked_together(const wvgd_fit *f)
+{
+    return wv_finisher_has_states(f) && !f->bent.kept && f->finish.now.groups < f->modes.relevant;
+}
+
 static void about_modes(wvgd_fit *f)
 {
     if (f->outcome.uncovered > wv_policy.verdict_uncovered)
         say(f, "the draws do not cover a mode that the search had found: try another --seed%s",
             wv_verdict_lacks_components(f) ? ", or raise --components" : "");
-    if (wv_finisher_has_states(f) && f->finish.now.groups < f->modes.relevant)
-        return; /* chains walk from one to the other: they are no modes that starts could count */
+    if (walked_together(f))
+        return; /* they are no modes that starts could count */
     about_starts(f);
     if (f->explore.starts && f->modes.relevant == f->modes.room)
         say(f,
@@ -399,7 +405,10 @@ static void in_favour_of_search(wvgd_fit *f)
 {
     double unseen = wv_verdict_unseen(f);
     const char *plural = f->modes.relevant > 1 ? "s" : "";
-    if (isnan(unseen))
+    if (walked_together(f))
+        say(f, "%zu starts led to %zu tops, but chains walk from one to the other, and take them for %zu mode%s",
+            f->explore.starts, f->modes.relevant, f->finish.now.groups, f->finish.now.groups > 1 ? "s" : "");
+    else if (isnan(unseen))
         say(f,
             "%zu starts led to %zu mode%s; only %zu of those at the scale of %s reached a mode, too few to estimate "
             "how many modes have been missed",

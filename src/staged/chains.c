@@ -170,8 +170,12 @@ size_t wv_chains_join(wvgd_fit *f)
         c->now.slot[m] = c->now.slot[m] < n ? label[c->now.slot[m]] : c->now.slot[m];
     for (size_t i = 0; i < c->now.chains; i++)
         c->now.metric[i] = label[c->now.metric[i]];
-    for (size_t m = 0; m < n; m++)
-        left += label[m] == m;
+    for (size_t m = 0; m < n; m++) { /* metrics that some mode has: those of modes that were joined before have none */
+        bool used = false;
+        for (size_t k = 0; k < WV_MODES; k++)
+            used = used || c->now.slot[k] == m;
+        left += used;
+    }
     wv_arena_release(f->arena, mark);
     return left;
 }
