@@ -150,11 +150,24 @@ static void full_colour(size_t D, size_t R, const double *L, size_t n, double *y
                     (int)D);
 }
 
+/* x <- L^-1 x. In few dimensions a call of the BLAS, which takes a lock, costs more than the work itself. */
+static void substitute(size_t D, const double *L, double *x)
+{
+    for (size_t i = 0; i < D; i++) {
+        double sum = x[i];
+        for (size_t k = 0; k < i; k++)
+            sum -= L[i * D + k] * x[k];
+        x[i] = sum / L[i * D + i];
+    }
+}
+
 static void full_whiten(size_t D, size_t R, const double *L, size_t n, double *x, wv_arena *arena)
 {
     (void)R;
     if (D <= MOST && n >= FEW)
         times_inverse(D, L, true, n, x, arena);
+    else if (n == 1 && D <= MOST)
+        substitute(D, L, x);
     else if (n == 1)
         cblas_dtrsv(CblasRowMajor, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, L, (int)D, x, 1);
     else
