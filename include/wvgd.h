@@ -252,7 +252,7 @@ typedef struct wvgd_results {
     size_t components; /* staged: number of Gaussians in the mixture that the draws come from; 0 with the joint
                         * solver */
     const double *component_weight; /* [components] */
-    const double *component_mu;     /* [components][D] */
+    const double *component_mu;     /* [components][D] bent: see bent_components */
     const double *component_chol;   /* [components][D][D] lower Cholesky factors */
 
     const double *mean; /* [D] posterior mean, */
@@ -294,6 +294,7 @@ typedef struct wvgd_results {
     /* Staged, with bent coordinates. z, beta, cells, draws and moments are in the user's coordinates, as always. */
     bool bent;               /* mu, sd and chol belong to Gaussians in bent coordinates: a component is such a Gaussian,
                               * mapped to the user's coordinates and truncated to its cell there */
+    bool bent_components;    /* the same of component_mu and component_chol, which are not truncated */
     size_t bend_arguments;   /* of the map that was used; 0: none was used */
     size_t bend_maps;        /* maps that were fitted, including those that were not used */
     size_t bend_evaluations; /* for all maps; part of `evaluations` */
@@ -312,6 +313,41 @@ typedef struct wvgd_results {
 } wvgd_results;
 
 void wvgd_get_results(const wvgd_fit *fit, wvgd_results *results);
+
+/* The map x = f(u) from bent coordinates u to the user's x (docs/internals/bend.md), piece by piece: first lines, v_i =
+ * line_i(u_i); then the rows of the arguments, one after the other, each given those before it; then layers of rows of
+ * the other D - arguments coordinates, given the arguments, each layer in a basis of its own; then x = centre + basis
+ * w. Arrays belong to the fit and change with it. */
+typedef struct {
+    size_t D, arguments, layers; /* the first `arguments` coordinates are these */
+    const double *centre;        /* [D] */
+    const double *basis;         /* [D][D] its columns belong to w */
+    double clip, log_scale;      /* rows see arguments t between -clip and clip; their s is between -+log_scale */
+} wvgd_bend_map;
+
+/* v = m(t) + exp(s(t)) y for parents t: p_k = exp(precision[k].(1, t)), mu_k = location[k].(1, t, t^2 - 1), exp(-2 s) =
+ * p_1 + p_2, m = (p_1 mu_1 + p_2 mu_2) / (p_1 + p_2). */
+typedef struct {
+    size_t parents;
+    const size_t *parent;       /* [parents] numbers of arguments, from 0 */
+    const double *precision[2]; /* [1 + parents] each */
+    const double *location[2];  /* [1 + 2 parents] each */
+} wvgd_bend_row;
+
+/* A cubic spline with even knots from low to high, straight beyond them. */
+typedef struct {
+    size_t knots; /* 0: v = u */
+    double low, high;
+    const double *value, *second; /* [knots] v, and its second derivatives */
+} wvgd_bend_line;
+
+/* False, and all is 0: the fit does not have that. Rows of the arguments have layer 0 and 0 <= i < arguments; those of
+ * layer 1 .. layers have 0 <= i < D - arguments, and the layer has the basis wvgd_bend_turn(fit, layer) [D - arguments]
+ * [D - arguments]: orthonormal, its columns belong to the rows; NULL: none, as in the last one. */
+bool wvgd_get_bend(const wvgd_fit *fit, wvgd_bend_map *map);
+bool wvgd_get_bend_line(const wvgd_fit *fit, size_t i, wvgd_bend_line *line);
+bool wvgd_get_bend_row(const wvgd_fit *fit, size_t layer, size_t i, wvgd_bend_row *row);
+const double *wvgd_bend_turn(const wvgd_fit *fit, size_t layer);
 
 /* Covariance [D][D] of component j (before truncation), whatever the family. */
 wvgd_status wvgd_component_cov(const wvgd_fit *fit, size_t j, double *cov, wvgd_error *error);

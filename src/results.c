@@ -258,6 +258,18 @@ static void give_finish(const wvgd_fit *f, wvgd_results *r)
     r->finish_missing = known ? s->missing : NAN;
 }
 
+/* Whether the final draws come, or came, from a mixture in bent coordinates. */
+static bool drawn_bent(const wvgd_fit *f)
+{
+    return f->staged && (f->bend.on || f->bent.kept);
+}
+
+/* The mixture that the final draws come from. */
+static const wv_mixture *drawn_from(const wvgd_fit *f)
+{
+    return drawn_bent(f) && !f->bend.on ? &f->bent.bent : &f->mix;
+}
+
 void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
 {
     if (r && !fit)
@@ -269,7 +281,8 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
     fill_losses(f);
     warnings(f);
     wv_verdict(f);
-    bool done = f->stage == WV_DONE, mixture = f->staged && f->closing.v && f->mix.K;
+    const wv_mixture *mix = drawn_from(f);
+    bool done = f->stage == WV_DONE, mixture = f->staged && f->closing.v && mix->K;
     *r = (wvgd_results){.N = f->N,
                         .D = f->D,
                         .rank = f->cells.shape.R,
@@ -296,10 +309,10 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
                         .hit_once = f->modes.hit_once,
                         .mode = f->modes.relevant ? f->modes.x : NULL,
                         .expected_unseen = wv_verdict_unseen(f),
-                        .components = mixture ? f->mix.K : 0,
-                        .component_weight = f->mix.w,
-                        .component_mu = f->mix.mu,
-                        .component_chol = f->mix.root,
+                        .components = mixture ? mix->K : 0,
+                        .component_weight = mix->w,
+                        .component_mu = mix->mu,
+                        .component_chol = mix->root,
                         .reliable = f->messages.reliable,
                         .reasons = f->messages.reasons,
                         .reason = f->messages.reason,
@@ -313,6 +326,7 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
                         .walks_outside = f->certificate.now.outside,
                         .walks_evaluations = f->certificate.now.evaluations,
                         .bent = f->bent.cells,
+                        .bent_components = mixture && drawn_bent(f),
                         .bend_arguments = f->bent.kept ? f->bend.r : 0,
                         .bend_maps = f->bend.tried,
                         .bend_evaluations = f->bend.points,
@@ -320,6 +334,60 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
                         .warning = f->messages.warning};
     give_cells(f, r);
     give_finish(f, r);
+}
+
+/* ---- the map to bent coordinates --------------------------------------------------------------------------------- */
+bool wvgd_get_bend(const wvgd_fit *f, wvgd_bend_map *map)
+{
+    bool there = f && drawn_bent(f);
+    if (map)
+        *map = there ? (wvgd_bend_map){.D = f->D,
+                                       .arguments = f->bend.r,
+                                       .layers = f->bend.layers + 1,
+                                       .centre = f->bend.centre,
+                                       .basis = f->bend.basis,
+                                       .clip = wv_policy.bend_clip,
+                                       .log_scale = wv_policy.bend_log_scale}
+                     : (wvgd_bend_map){0};
+    return there && map;
+}
+
+bool wvgd_get_bend_line(const wvgd_fit *f, size_t i, wvgd_bend_line *line)
+{
+    wvgd_bend_map map;
+    bool there = wvgd_get_bend(f, &map) && i < map.D;
+    if (line)
+        *line = (wvgd_bend_line){0};
+    if (there && line && f->bend.line[i].curved) {
+        const wv_bend_line *l = &f->bend.line[i];
+        *line = (wvgd_bend_line){WV_BEND_KNOTS, l->low, l->high, l->value, l->second};
+    }
+    return there && line;
+}
+
+bool wvgd_get_bend_row(const wvgd_fit *f, size_t layer, size_t i, wvgd_bend_row *row)
+{
+    wvgd_bend_map map;
+    bool there = wvgd_get_bend(f, &map) && layer <= map.layers && i < (layer ? map.D - map.arguments : map.arguments);
+    if (row)
+        *row = (wvgd_bend_row){0};
+    if (there && row) {
+        const wv_bend_row *from = !layer                ? &f->bend.row[i]
+                                  : layer == map.layers ? &f->bend.row[map.arguments + i]
+                                                        : &f->bend.layer[map.layers - 1 - layer].row[i];
+        *row = (wvgd_bend_row){from->parents,
+                               from->parent,
+                               {from->precision[0], from->precision[1]},
+                               {from->location[0], from->location[1]}};
+    }
+    return there && row;
+}
+
+const double *wvgd_bend_turn(const wvgd_fit *f, size_t layer)
+{
+    wvgd_bend_map map;
+    bool there = wvgd_get_bend(f, &map) && layer && layer < map.layers;
+    return there ? f->bend.layer[map.layers - 1 - layer].turn : NULL;
 }
 
 wvgd_status wvgd_component_cov(const wvgd_fit *f, size_t j, double *cov, wvgd_error *error)

@@ -148,6 +148,13 @@ static void views_of_nothing_are_empty(void **state)
     assert_non_null(wvgd_trace(fit, NULL));
     assert_null(wvgd_trace_beta(NULL));
     assert_null(wvgd_draw_weights(NULL));
+    wvgd_bend_map map = {.D = 1};
+    wvgd_bend_line line = {.knots = 1};
+    wvgd_bend_row row = {.parents = 1};
+    assert_true(!wvgd_get_bend(NULL, &map) && !map.D && !wvgd_get_bend(fit, &map) && !wvgd_get_bend(fit, NULL));
+    assert_true(!wvgd_get_bend_line(fit, 0, &line) && !line.knots && !wvgd_get_bend_line(NULL, 0, NULL));
+    assert_true(!wvgd_get_bend_row(fit, 0, 0, &row) && !row.parents && !wvgd_get_bend_row(NULL, 0, 0, NULL));
+    assert_true(!wvgd_bend_turn(fit, 1) && !wvgd_bend_turn(NULL, 1));
     assert_int_equal(wvgd_save_size(NULL), 0);
     wvgd_free(fit);
 }

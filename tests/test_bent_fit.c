@@ -229,6 +229,28 @@ static void directions_are_refined(void **state)
     }
 }
 
+/* Pieces of the map are there for all coordinates, and for no others; what they are is tested in cli/bend.sh. */
+static void check_pieces(const wvgd_fit *f)
+{
+    wvgd_bend_map map;
+    wvgd_bend_line line;
+    wvgd_bend_row row;
+    assert_true(wvgd_get_bend(f, &map) && map.D == D && map.arguments && map.layers && map.centre && map.basis);
+    assert_true(wvgd_get_bend_line(f, D - 1, &line) && !wvgd_get_bend_line(f, D, &line));
+    for (size_t l = 0; l <= map.layers; l++) {
+        size_t n = l ? D - map.arguments : map.arguments;
+        for (size_t i = 0; i < n; i++) {
+            assert_true(wvgd_get_bend_row(f, l, i, &row) && row.parents <= (l ? map.arguments : i));
+            for (size_t k = 0; k < row.parents; k++)
+                assert_true(row.parent[k] < (l ? map.arguments : i));
+        }
+        assert_false(wvgd_get_bend_row(f, l, n, &row));
+        assert_int_equal(wvgd_bend_turn(f, l) != NULL, l && l < map.layers);
+    }
+    assert_true(!wvgd_get_bend_row(f, map.layers + 1, 0, &row) && !wvgd_bend_turn(f, map.layers + 1));
+    assert_false(wvgd_get_bend_row(f, (size_t)-1, 0, &row));
+}
+
 /* The ensemble of cells with components of u is a density, its draws are draws of it, and its bound is one. p is known,
  * so draws x of it are at hand: the mean of q/p is 1, that of x q/p is the mean of draws of q. */
 static void ensemble_is_a_density(void **state)
@@ -251,6 +273,8 @@ static void ensemble_is_a_density(void **state)
     assert_int_equal(wvgd_run(f, NULL, NULL, &error), WVGD_OK);
     wvgd_get_results(f, &r);
     assert_true(r.bent && r.bend_arguments == 1 && r.bend_evaluations > 0);
+    assert_true(r.bent_components && r.components);
+    check_pieces(f);
     for (size_t i = 0; i < N; i++) {
         x[i * D] = 1.5 * test_random_normal(&random);
         for (size_t k = 1; k < D; k++)

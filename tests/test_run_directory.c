@@ -613,7 +613,7 @@ static json_t *run_of(const wvgd_results *r)
         .n = DRAWS, .columns = D, .names = names, .value = value, .weight = weight, .calibrated = weight};
     json_t *asked = json_pack("{s:s, s:s, s:s, s:{s:s, s:i}, s:{}}", "version", "0", "id", "0123456789abcdef",
                               "command", "wvgd fit", "model", "name", "m", "dim", D, "options");
-    json_t *run = run_json(asked, r, &draws);
+    json_t *run = run_json(asked, NULL, r, &draws);
     json_decref(asked);
     assert_non_null(run);
     return run;
@@ -683,7 +683,7 @@ static void quantiles_are_where_the_weight_is(void **state)
     shown_draws draws = {
         .n = MANY, .columns = COLUMNS, .names = names, .value = value, .weight = weight, .calibrated = weight};
     wvgd_results r = example();
-    json_t *asked = json_object(), *run = run_json(asked, &r, &draws);
+    json_t *asked = json_object(), *run = run_json(asked, NULL, &r, &draws);
     for (size_t k = 0; k < 3; k++)
         for (size_t c = 0; c < COLUMNS; c++) {
             double q = at(json_object_get(json_object_get(run, "posterior"), keys[k]), c), below = 0, up_to = 0;
@@ -738,7 +738,7 @@ static void modes_are_listed(void **state)
                          .mass = mass};
     wvgd_results r = example();
     r.modes = 3;
-    json_t *asked = json_object(), *run = run_json(asked, &r, &draws);
+    json_t *asked = json_object(), *run = run_json(asked, NULL, &r, &draws);
     const json_t *each = json_object_get(json_object_get(run, "modes"), "each"), *first = json_array_get(each, 0),
                  *second = json_array_get(each, 1);
     assert_int_equal(json_array_size(each), 3);
@@ -767,7 +767,7 @@ static void known_moments_are_taken(void **state)
     shown_draws draws = {
         .n = 3, .columns = 2, .names = names, .value = value, .weight = weight, .calibrated = weight, .known = known};
     wvgd_results r = example();
-    json_t *asked = json_object(), *run = run_json(asked, &r, &draws);
+    json_t *asked = json_object(), *run = run_json(asked, NULL, &r, &draws);
     const json_t *p = json_object_get(run, "posterior");
     for (size_t c = 0; c < 2; c++) {
         assert_float_equal(at(json_object_get(p, "mean"), c), known[c], 0.0);
@@ -801,7 +801,7 @@ static void constant_and_discrete_quantities(void **state)
     wvgd_results r = example();
     r.modes = 1;
     for (draws.known = NULL;; draws.known = known) {
-        json_t *asked = json_object(), *run = run_json(asked, &r, &draws);
+        json_t *asked = json_object(), *run = run_json(asked, NULL, &r, &draws);
         const json_t *p = json_object_get(run, "posterior"),
                      *only = json_array_get(json_object_get(json_object_get(run, "modes"), "each"), 0);
         assert_true(at(json_object_get(p, "mean"), 0) == 0.1 && at(json_object_get(only, "mean"), 0) == 0.1);

@@ -153,7 +153,7 @@ void note_batch(json_t *asked, const char *stage, const wvgd_fit *fit)
     wvgd_get_results(fit, &r);
     bool cells = isfinite(r.beta[0]);
     cloud c = cells ? particles(&r) : (cloud){"component", r.components, r.D, 1, r.component_mu, r.component_weight};
-    if (c.n)
+    if (c.n && (cells || !r.bent_components)) /* the page shows frames in x */
         add_frame(asked, stage, fit, &c, stage_room(c.n, r.D));
 }
 

@@ -271,7 +271,7 @@ static json_t *describe_run(wvgd_session *s, const wvgd_results *results, failur
     const char *message = record_reopen(s->asked, "message");
     if (show_closing_draws(s->fit, &s->model, &s->shown, &refused, f))
         return NULL;
-    json_t *run = run_json(s->asked, results, &s->shown);
+    json_t *run = run_json(s->asked, s->fit, results, &s->shown);
     if (run && s->model.show)
         judge_tails(run);
     if (run && record_count(s->asked, "repeat", 1) > 1)

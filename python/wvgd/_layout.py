@@ -197,6 +197,7 @@ class wvgd_results(c.Structure):
         ("walks_outside", c.c_size_t),
         ("walks_evaluations", c.c_size_t),
         ("bent", c.c_bool),
+        ("bent_components", c.c_bool),
         ("bend_arguments", c.c_size_t),
         ("bend_maps", c.c_size_t),
         ("bend_evaluations", c.c_size_t),

@@ -102,14 +102,82 @@ static json_t *certificate(const wvgd_results *r)
     return o;
 }
 
-/* Bent coordinates: of the map that was used, and of the search for one. */
-static json_t *bend(const wvgd_results *r)
+/* ---- bent coordinates -------------------------------------------------------------------------------------------- */
+static json_t *bend_line(const wvgd_fit *fit, size_t i)
+{
+    wvgd_bend_line line;
+    json_t *o = NULL;
+    if (!wvgd_get_bend_line(fit, i, &line) || !line.knots)
+        return json_null();
+    o = json_object();
+    json_object_set_new(o, "low", json_number(line.low));
+    json_object_set_new(o, "high", json_number(line.high));
+    json_object_set_new(o, "value", numbers(line.knots, line.value));
+    json_object_set_new(o, "second", numbers(line.knots, line.second));
+    return o;
+}
+
+/* Rows 0 .. n of a layer; arguments count from 1, as all that is numbered in run.json. */
+static json_t *bend_rows(const wvgd_fit *fit, size_t layer, size_t n)
+{
+    json_t *list = json_array();
+    wvgd_bend_row row;
+    for (size_t i = 0; i < n && wvgd_get_bend_row(fit, layer, i, &row); i++) {
+        json_t *o = json_object(), *parents = json_array(), *precision = json_array(), *location = json_array();
+        for (size_t k = 0; k < row.parents; k++)
+            json_array_append_new(parents, json_integer((json_int_t)row.parent[k] + 1));
+        for (size_t k = 0; k < 2; k++) {
+            json_array_append_new(precision, numbers(1 + row.parents, row.precision[k]));
+            json_array_append_new(location, numbers(1 + 2 * row.parents, row.location[k]));
+        }
+        json_object_set_new(o, "parents", parents);
+        json_object_set_new(o, "precision", precision);
+        json_object_set_new(o, "location", location);
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+static json_t *bend_layer(const wvgd_fit *fit, size_t layer, size_t n)
 {
     json_t *o = json_object();
+    const double *turn = wvgd_bend_turn(fit, layer);
+    if (turn)
+        json_object_set_new(o, "turn", rows(n, n, turn));
+    json_object_set_new(o, "rows", bend_rows(fit, layer, n));
+    return o;
+}
+
+/* The map, piece by piece, in the order in which u passes through it. */
+static json_t *bend_map(const wvgd_fit *fit, const wvgd_bend_map *map)
+{
+    json_t *o = json_object(), *lines = json_array(), *layers = json_array();
+    for (size_t i = 0; i < map->D; i++)
+        json_array_append_new(lines, bend_line(fit, i));
+    for (size_t l = 1; l <= map->layers; l++)
+        json_array_append_new(layers, bend_layer(fit, l, map->D - map->arguments));
+    json_object_set_new(o, "lines", lines);
+    json_object_set_new(o, "arguments", bend_rows(fit, 0, map->arguments));
+    json_object_set_new(o, "layers", layers);
+    json_object_set_new(o, "centre", numbers(map->D, map->centre));
+    json_object_set_new(o, "basis", rows(map->D, map->D, map->basis));
+    json_object_set_new(o, "clip", json_number(map->clip));
+    json_object_set_new(o, "log_scale", json_number(map->log_scale));
+    return o;
+}
+
+/* The map that was used, and the search for one. */
+static json_t *bend(const wvgd_fit *fit, const wvgd_results *r)
+{
+    json_t *o = json_object();
+    wvgd_bend_map map;
     set_count(o, "arguments", r->bend_arguments);
     set_count(o, "maps", r->bend_maps);
     set_count(o, "evaluations", r->bend_evaluations);
     json_object_set_new(o, "particles", json_string(r->bent ? "bent" : "straight"));
+    json_object_set_new(o, "components", json_string(r->bent_components ? "bent" : "straight"));
+    if (wvgd_get_bend(fit, &map))
+        json_object_set_new(o, "map", bend_map(fit, &map));
     return o;
 }
 
@@ -417,7 +485,7 @@ static json_t *posterior(const shown_draws *d)
     return o;
 }
 
-json_t *run_json(const json_t *asked, const wvgd_results *r, const shown_draws *draws)
+json_t *run_json(const json_t *asked, const wvgd_fit *fit, const wvgd_results *r, const shown_draws *draws)
 {
     static const char *const first[] = {"version", "id", "command", "model", "data", "priors", "options"};
     json_t *o = json_object(), *shown = posterior(draws);
@@ -445,7 +513,7 @@ json_t *run_json(const json_t *asked, const wvgd_results *r, const shown_draws *
         json_object_set_new(o, "finish", finish(r));
     }
     if (r->bend_maps)
-        json_object_set_new(o, "bend", bend(r));
+        json_object_set_new(o, "bend", bend(fit, r));
     json_object_set_new(o, "verdict", verdict(r));
     json_object_set_new(o, "modes", modes(r, draws));
     json_object_set_new(o, "components", each(r, r->components ? r->components : r->N, component));

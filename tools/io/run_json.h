@@ -29,6 +29,6 @@ typedef struct {
 json_t *json_number(double value);
 
 /* The object of run.json, but for `version, id, command, model, data, options`, which come from *asked: they
- * are put first. NULL without memory. */
-json_t *run_json(const json_t *asked, const wvgd_results *r, const shown_draws *draws);
+ * are put first. The map to bent coordinates is that of the fit, which may be NULL. NULL without memory. */
+json_t *run_json(const json_t *asked, const wvgd_fit *fit, const wvgd_results *r, const shown_draws *draws);
 #endif
