@@ -79,12 +79,13 @@ static double sd_error(const trust_target *t, const wvgd_results *r)
     return worst;
 }
 
-static void judge(const trust_target *t, const wvgd_results *r, const char *name, unsigned long seed, totals *s)
+static void judge(const trust_target *t, const wvgd_results *r, const wv_certified *c, const char *name,
+                  unsigned long seed, totals *s)
 {
     const double nats = 0.1, sds = log(1.15), good_se = 0.05;
     double error = r->evidence.value - t->log_z, sd = sd_error(t, r);
-    bool wrong = !(fabs(error) <= nats) || sd > sds,
-         seems = wrong && r->evidence.se<good_se, flagged = r->walks_outside> 1;
+    bool wrong = !(fabs(error) <= nats) || sd > sds, seems = wrong && r->evidence.se < good_se,
+         flagged = c->result == WV_CERTIFICATE_FAILED;
     s->wrong += wrong;
     s->seeming += seems;
     s->right += !wrong;
@@ -100,9 +101,9 @@ static void judge(const trust_target *t, const wvgd_results *r, const char *name
     s->others += (double)(r->evaluations - r->walks_evaluations);
     if (verbose)
         printf("%s, seed %lu: error %.3f se %.3f, log sd %.3f, k-hat %.2f, stop %d, missing %.2f, %zu of %zu walks "
-               "outside, %zu of %zu evaluations%s%s\n",
+               "outside, %zu failures, %zu of %zu evaluations%s%s\n",
                name, seed, error, r->evidence.se, sd, r->pareto_k, (int)r->stop, r->finish_missing, r->walks_outside,
-               r->walks, r->walks_evaluations, r->evaluations, wrong ? "  WRONG" : "",
+               r->walks, c->failures, r->walks_evaluations, r->evaluations, wrong ? "  WRONG" : "",
                flagged                    ? " FLAGGED"
                : r->stop == WVGD_FINISHED ? " COMPLETED"
                                           : "");
@@ -147,7 +148,7 @@ static void fit_one(const trust_kind *kind, unsigned long seed, unsigned long K,
     wvgd_fit *fit = wvgd_new(&model, &o, NULL, &error);
     if (fit && run(fit, &error)) {
         wvgd_get_results(fit, &r);
-        judge(t, &r, kind->name, seed, s);
+        judge(t, &r, &fit->certificate.now, kind->name, seed, s);
     }
     wvgd_free(fit);
     wvgd_model_close(&model);

@@ -420,6 +420,19 @@ static void in_favour_of_search(wvgd_fit *f)
             f->explore.starts, f->modes.relevant, plural, unseen, f->explore.wide, scale_of_starts(f));
 }
 
+/* Of a certificate that has passed. */
+static void in_favour_of_draws(wvgd_fit *f)
+{
+    const wv_certified *c = &f->certificate.now;
+    if (c->result != WV_CERTIFICATE_PASSED)
+        return;
+    if (c->outside)
+        say(f, "%zu of %zu walks from the final draws was outside the approximation, which may be chance", c->outside,
+            c->walks);
+    else
+        say(f, "%zu walks from the final draws found no mass outside the approximation", c->walks);
+}
+
 static void in_favour(wvgd_fit *f)
 {
     const wv_finished *s = &f->finish.now;
@@ -437,8 +450,7 @@ static void in_favour(wvgd_fit *f)
             "gradients are finite differences of log densities, which are smooth to %.2g nats; steps are chosen "
             "accordingly",
             f->outcome.roughness);
-    if (f->certificate.now.result == WV_CERTIFICATE_PASSED)
-        say(f, "%zu walks from the final draws found no mass outside the approximation", f->certificate.now.walks);
+    in_favour_of_draws(f);
     say(f, "this search cannot find modes that are very narrow or that no gradient leads to");
     say(f, "all this concerns the computation, not whether the model fits the data");
 }
