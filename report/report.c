@@ -17,6 +17,7 @@ enum {
     TRACE_VALUES = 150000,
     CORRELATIONS = 2000000,
     METRIC_DIM = 256,
+    BEND_DIM = 64,
     OWN_VALUES = 60000,
     CHECKED = 2000,
     RASTER = 160
@@ -94,6 +95,43 @@ static void add_shapes(json_t *o, const json_t *list, size_t D, size_t *budget)
     free(r);
 }
 
+static bool are_bent(const run_view *v, const char *what)
+{
+    const json_t *how = json_object_get(json_object_get(v->run, "bend"), what);
+    return json_is_string(how) && !strcmp(json_string_value(how), "bent");
+}
+
+/* The map, with which the page draws contours of Gaussians in bent coordinates; null without. */
+static json_t *describe_bend(run_view *v)
+{
+    json_t *map = json_object_get(json_object_get(v->run, "bend"), "map"), *o = json_object();
+    bool needed = are_bent(v, "particles") || are_bent(v, "components"), shown = needed && map && v->D <= BEND_DIM;
+    if (needed && !map)
+        note(v, "run.json has no map of bent coordinates: no contours of components");
+    else if (needed && !shown)
+        note(v, "no contours of components: they are bent, in more than %d dimensions", BEND_DIM);
+    if (shown)
+        json_object_set(o, "map", map);
+    return o;
+}
+
+/* mu and, while the budget lasts, chol, in bent coordinates. */
+static void add_bent_shapes(json_t *o, const json_t *list, size_t D, size_t *budget)
+{
+    const size_t bytes = 4; /* of a number; correlations take one */
+    size_t n = json_array_size(list), most = D <= BEND_DIM ? *budget / (bytes * D * D) : 0, with = most < n ? most : n;
+    double *root = numbers(with * D * D);
+    for (size_t j = 0; root && j < with; j++)
+        for (size_t i = 0; i < D * D; i++)
+            root[j * D * D + i] = run_item(json_array_get(json_object_get(json_array_get(list, j), "chol"), i / D),
+                                           i % D);
+    json_object_set_new(o, "mu", vectors(list, "mu", D));
+    json_object_set_new(o, "root", root ? pack_floats(with * D * D, root) : json_string(""));
+    json_object_set_new(o, "correlated", json_integer(root ? (json_int_t)with : 0));
+    *budget -= with * bytes * D * D;
+    free(root);
+}
+
 static json_t *describe_particles(run_view *v, size_t *budget)
 {
     static const char *const keys[] = {"beta", "beta_se",  "weight", "log_Z",   "elbo", "elbo_se",
@@ -105,7 +143,7 @@ static json_t *describe_particles(run_view *v, size_t *budget)
     json_object_set_new(o, "z", vectors(list, "z", v->D));
     if (v->particle)
         json_object_set_new(o, "shown", pack_floats(v->N * v->P, v->particle));
-    add_shapes(o, list, v->D, budget);
+    (are_bent(v, "particles") ? add_bent_shapes : add_shapes)(o, list, v->D, budget);
     if (run_number(o, "correlated") < (double)v->N)
         note(v, "the page shows ellipses for %.0f of %zu particles only", run_number(o, "correlated"), v->N);
     return o;
@@ -120,7 +158,7 @@ static json_t *describe_components(run_view *v, size_t *budget)
         list = NULL;
     json_object_set_new(o, "weight", list ? column(list, "weight") : json_array());
     if (list)
-        add_shapes(o, list, v->D, budget);
+        (are_bent(v, "components") ? add_bent_shapes : add_shapes)(o, list, v->D, budget);
     if (list && run_number(o, "correlated") < (double)json_array_size(list))
         note(v, "the page shows ellipses for %.0f of %zu mixture components only", run_number(o, "correlated"),
              json_array_size(list));
@@ -563,7 +601,7 @@ json_t *describe_report(run_view *v, failure *f)
                  json_object_set_new(o, "transformed", json_boolean(v->transformed)) |
                  json_object_set_new(o, "particles", describe_particles(v, &budget)) |
                  json_object_set_new(o, "components", describe_components(v, &budget)) |
-                 json_object_set_new(o, "draws", describe_draws(v)) |
+                 json_object_set_new(o, "bend", describe_bend(v)) | json_object_set_new(o, "draws", describe_draws(v)) |
                  json_object_set_new(o, "densities", describe_densities(v)) |
                  json_object_set_new(o, "cells", describe_cells(v)) |
                  json_object_set_new(o, "trace", describe_trace(v)) |

@@ -1,4 +1,6 @@
 // data.js - the data of the run, unpacked: base64 of little-endian numbers (report/pack.h) to typed arrays. NaN stands where there is no number.
+import { bentContours, readMap } from "./bend.js";
+
 const raw = JSON.parse(document.getElementById("data").textContent);
 
 function bytes(text) {
@@ -98,13 +100,18 @@ export function density(i, kind) {
 }
 
 // ---- particles and components ----------------------------------------------------------------------------------------------------------
+// Where Gaussians are those of bent coordinates, contours are curves in x: contour(a, b, scale); otherwise they are ellipses.
+const bent = readMap(raw.bend?.map, D);
 function shapes(o, count) {
     const mu = floats(o?.mu),
+        root = o?.root === undefined ? null : floats(o.root),
         sd = floats(o?.sd),
         r = new Int8Array(bytes(o?.correlations).buffer),
         pairs = (D * (D - 1)) / 2,
         correlated = number(o?.correlated) || 0;
+    const contour = (j) => (j < correlated && bent ? bentContours(bent, Float64Array.from(mu.subarray(j * D, (j + 1) * D)), root.subarray(j * D * D, (j + 1) * D * D), D) : () => []);
     return (j) => ({
+        contour: root ? contour(j) : null,
         mu: mu.subarray(j * D, (j + 1) * D),
         sd: sd.subarray(j * D, (j + 1) * D),
         correlation: (a, b) => {

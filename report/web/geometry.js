@@ -142,7 +142,7 @@ export function findCells(points, a, b, xs, ys, final) {
 }
 
 // The curve where (x - mu)' C^-1 (x - mu) = scale^2, in the plane a, b.
-export function ellipse(mu, sd, r, a, b, scale) {
+function ellipse(mu, sd, r, a, b, scale) {
     const k = Math.sqrt(Math.max(0, 1 - r * r));
     return Array.from({ length: 65 }, (_, i) => {
         const t = (i / 64) * 2 * Math.PI,
@@ -150,6 +150,12 @@ export function ellipse(mu, sd, r, a, b, scale) {
             v = r * u + k * Math.sin(t);
         return [mu[a] + scale * sd[a] * u, mu[b] + scale * sd[b] * v];
     });
+}
+
+// The contour of a Gaussian `scale` sds away from its mean; empty: not known.
+export function contour(p, a, b, scale) {
+    const ring = p.contour ? p.contour(a, b, scale) : ellipse(p.mu, p.sd, p.correlation(a, b), a, b, scale);
+    return ring.every((q) => Number.isFinite(q[0]) && Number.isFinite(q[1])) ? ring : [];
 }
 
 // Distances under the cost between all points: distance(j, k).

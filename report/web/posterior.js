@@ -2,7 +2,7 @@
 import * as Plot from "@observablehq/plot";
 import { axes, cells, components, D, density, draws, N, particles, place, quantities, staged } from "./data.js";
 import { count, empty, figure, fixed, forget, format, h, title } from "./dom.js";
-import { ellipse, findCells } from "./geometry.js";
+import { contour, findCells } from "./geometry.js";
 import { colour, ensembleColour, posteriorColour, symbol, tagged } from "./look.js";
 import { drawsMark, plot, ringsMark } from "./marks.js";
 
@@ -307,26 +307,26 @@ function pair() {
                         : null,
                 height = Math.min(560, Math.max(340, width * 0.68));
             const rings = (p, scales) =>
-                scales
-                    .map((s) => ellipse(p.mu, p.sd, p.correlation(a, b), a, b, s))
-                    .filter((ring) => ring.every((q) => Number.isFinite(q[0]) && Number.isFinite(q[1])));
+                scales.map((s) => contour(p, a, b, s)).filter((ring) => ring.length);
             const own = placed && on.ellipses ? particles.map((p) => ({ j: p.j, rings: rings(p, [2]) })) : [],
                 mixture = placed && on.ellipses ? components.map((c) => ({ k: c.k, rings: rings(c, [2]) })) : [];
             const left = own.filter((e) => !e.rings.length).length;
+            const bends = [...particles, ...components].some((p) => p.contour),
+                curves = bends ? "curves" : "ellipses";
             caption.replaceChildren(
                 draws.n
                     ? `${count(draws.n)} posterior draws${draws.of > draws.n ? ` of ${count(draws.of)}` : ""}, coloured by cell`
                     : "No draws are stored",
                 seen.length ? "; particles sized by mass" : "",
                 placed
-                    ? `${on.ellipses ? `; ${staged ? "solid ellipses: 2 sd of the components of the particles, before truncation to their cells; dashed: of the mixture that the draws come from" : "ellipses: 2 sd of the components, before truncation to their cells"}` : ""}. `
+                    ? `${on.ellipses ? `; ${staged ? `solid ${curves}: 2 sd of the components of the particles, before truncation to their cells; dashed: of the mixture that the draws come from${bends ? `. They are Gaussians in bent coordinates; the curves are ${D > 2 ? "sections, " : ""}mapped to these parameters` : ""}` : "ellipses: 2 sd of the components, before truncation to their cells"}` : ""}. `
                     : ". ",
                 placed
                     ? on.cells
                         ? cellsText(found, D === 2)
                         : ""
                     : "Cells and components are defined in the unconstrained coordinates of the fit: choose two of those to see them.",
-                left && on.ellipses && placed ? ` ${left} ellipses are missing, because the page does not have their correlations.` : "",
+                left && on.ellipses && placed ? ` ${left} ${curves} are missing, because the page does not have ${bends ? "the map, or their covariances" : "their correlations"}.` : "",
             );
             return plot({
                 width,

@@ -107,4 +107,16 @@ for model in hierarchy.so banana.so; do
     expect 0 anything "$wvgd" fit "$path" --bend auto --particles 5 --seed 3 --quiet --out bent --overwrite
     [ -z "$python" ] || $python check.py bent || complain "$model: run.json does not give the densities of the draws"
 done
+
+# ---- a run.json without what belongs there -----------------------------------------------------------------------------------------------
+if [ -n "$python" ] && "$wvgd" report bent >stdout 2>stderr; then
+    for harm in 'r.pop("bend")' 'r.update(bend=3)' 'r["bend"].pop("map")' 'r["bend"].update(map="x", particles=[])' 'r["bend"]["map"].clear()' 'r["particles"][0].update(chol=[[1]], mu=None)'; do
+        rm -rf part && cp -r bent part
+        $python -c "import json; r = json.load(open('bent/run.json')); $harm; json.dump(r, open('part/run.json', 'w'))"
+        expect 0 silence "$wvgd" report part
+    done
+    $python -c "import json; r = json.load(open('bent/run.json')); r['bend'].pop('map'); json.dump(r, open('part/run.json', 'w'))"
+    expect 0 silence "$wvgd" report part
+    grep -qF 'run.json has no map of bent coordinates: no contours of components' part/report.html || complain "the page does not say that the map is missing"
+fi
 finish

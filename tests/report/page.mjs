@@ -1,5 +1,5 @@
 // page.mjs PACKAGES CHROMIUM DIRECTORY: looks at the pages of the runs in DIRECTORY (page.sh makes them) in headless Chromium. Exit code 1 and a line for each thing that is wrong.
-import { statSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 
@@ -235,6 +235,29 @@ async function lookAtTheme(page, run) {
     await lookAtReplay(page, "joint");
     await lookAtChoice(page, "joint");
     await lookAtTheme(page, "joint");
+    await page.close();
+}
+// ---- bent coordinates: contours of two sds hold 1 - exp(-2) of the posterior, where the map is told -----------------------------------------
+if (existsSync(join(directory, "banana"))) {
+    const { page } = await open("banana"),
+        share = await page.evaluate(() => {
+            const curve = document.querySelector("#pair .mixture path"),
+                draws = [...document.querySelectorAll("#pair .draws path")]
+                    .flatMap((path) => [...path.getAttribute("d").matchAll(/M([-\d.]+),([-\d.]+)/g)])
+                    .map((m) => new DOMPoint(Number(m[1]), Number(m[2])));
+            return draws.filter((point) => curve.isPointInFill(point)).length / draws.length;
+        });
+    check(Math.abs(share - (1 - Math.exp(-2))) < 0.06, `banana: the contour holds ${share} of the draws`); // four standard errors of 500 effective draws
+    check((await page.$$("#pair .ellipses path")).length === 4, "banana: no contours of the particles");
+    await page.close();
+}
+for (const [run, curves] of [["hierarchy", true], ...Array.from({ length: 10 }, (_, i) => [`map${i}`, false])]) {
+    const { page } = await open(run),
+        found = await page.$$eval("#pair .ellipses path", (all) => all.filter((e) => (e.getAttribute("d") ?? "").length > 0).length),
+        caption = await page.innerText(".pair-caption");
+    check(found === (curves ? 4 : 0), `${run}: ${found} contours`);
+    check(caption.includes("are missing") === !curves && caption.includes("bent coordinates"), `${run}: the caption is "${caption}"`);
+    check((await page.$$("#pair .draws path")).length > 0, `${run}: no draws`);
     await page.close();
 }
 for (const run of ["staged", "own"]) {

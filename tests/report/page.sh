@@ -22,7 +22,22 @@ awk 'BEGIN { print "a,plan,y"; for (i = 0; i < 60; i++) print i / 9 "," substr("
 fit linear --data line.csv --prior-sd 3 --out line
 "$node" "$source/tests/report/make-large.mjs" large 200 100 10000 || complain "no large run"
 fit glm --data line.csv --formula 'y ~ a*plan' --likelihood student --out glm
-for run in joint staged own one gp hostile line glm large; do
+banana=$(dirname "$wvgd")/examples/banana.so
+[ ! -e "$banana" ] || fit "$banana" --bend auto --particles 4 --seed 3 --out banana # not without the examples
+fit "$(dirname "$wvgd")/tests/hierarchy.so" --bend auto --particles 4 --seed 3 --out hierarchy
+# What is not as it should be in the map.
+"$node" -e '
+const fs = require("fs"), whole = fs.readFileSync("hierarchy/run.json", "utf8");
+const harm = [(b) => delete b.map, (b) => (b.map = "x"), (b) => (b.map = {}), (b) => (b.map.layers[0].rows[0].parents = [7]), (b) => (b.map.lines = [1]), (b) => (b.map.basis[0][0] = null),
+    (b) => (b.map.arguments = 3), (b) => b.map.layers.push(null), (b) => (b.map.centre = {}), (b) => (b.map.layers = null)];
+harm.forEach((change, i) => { const run = JSON.parse(whole); change(run.bend); fs.mkdirSync("map" + i); fs.writeFileSync(`map${i}/run.json`, JSON.stringify(run)); });
+' || complain "no harm done"
+for run in map?; do
+    cp hierarchy/*.csv hierarchy/checkpoint $run
+    expect 0 silence "$wvgd" report $run
+done
+for run in banana hierarchy joint staged own one gp hostile line glm large; do
+    [ -d $run ] || continue
     expect 0 silence "$wvgd" report $run
     cat stdout
 done
