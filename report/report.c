@@ -101,6 +101,12 @@ static bool are_bent(const run_view *v, const char *what)
     return json_is_string(how) && !strcmp(json_string_value(how), "bent");
 }
 
+/* Whether the page has what it takes to draw them, but for a budget. */
+static bool are_drawn(const run_view *v, const char *what)
+{
+    return !are_bent(v, what) || (v->D <= BEND_DIM && json_object_get(json_object_get(v->run, "bend"), "map"));
+}
+
 /* The map, with which the page draws contours of Gaussians in bent coordinates; null without. */
 static json_t *describe_bend(run_view *v)
 {
@@ -144,7 +150,7 @@ static json_t *describe_particles(run_view *v, size_t *budget)
     if (v->particle)
         json_object_set_new(o, "shown", pack_floats(v->N * v->P, v->particle));
     (are_bent(v, "particles") ? add_bent_shapes : add_shapes)(o, list, v->D, budget);
-    if (run_number(o, "correlated") < (double)v->N)
+    if (are_drawn(v, "particles") && run_number(o, "correlated") < (double)v->N)
         note(v, "the page shows ellipses for %.0f of %zu particles only", run_number(o, "correlated"), v->N);
     return o;
 }
@@ -159,7 +165,7 @@ static json_t *describe_components(run_view *v, size_t *budget)
     json_object_set_new(o, "weight", list ? column(list, "weight") : json_array());
     if (list)
         (are_bent(v, "components") ? add_bent_shapes : add_shapes)(o, list, v->D, budget);
-    if (list && run_number(o, "correlated") < (double)json_array_size(list))
+    if (list && are_drawn(v, "components") && run_number(o, "correlated") < (double)json_array_size(list))
         note(v, "the page shows ellipses for %.0f of %zu mixture components only", run_number(o, "correlated"),
              json_array_size(list));
     return o;

@@ -218,6 +218,37 @@ class wvgd_results(c.Structure):
     ]
 
 
+class wvgd_bend_map(c.Structure):
+    _fields_ = [
+        ("D", c.c_size_t),
+        ("arguments", c.c_size_t),
+        ("layers", c.c_size_t),
+        ("centre", P_DOUBLE),
+        ("basis", P_DOUBLE),
+        ("clip", c.c_double),
+        ("log_scale", c.c_double),
+    ]
+
+
+class wvgd_bend_row(c.Structure):
+    _fields_ = [
+        ("parents", c.c_size_t),
+        ("parent", P_SIZE),
+        ("precision", P_DOUBLE * 2),
+        ("location", P_DOUBLE * 2),
+    ]
+
+
+class wvgd_bend_line(c.Structure):
+    _fields_ = [
+        ("knots", c.c_size_t),
+        ("low", c.c_double),
+        ("high", c.c_double),
+        ("value", P_DOUBLE),
+        ("second", P_DOUBLE),
+    ]
+
+
 class wvgd_trace_row(c.Structure):
     _fields_ = [
         ("iteration", c.c_size_t),
@@ -268,6 +299,9 @@ STRUCTS = (
     wvgd_estimate,
     wvgd_results,
     wvgd_trace_row,
+    wvgd_bend_map,
+    wvgd_bend_row,
+    wvgd_bend_line,
     wvgd_description,
     wvgd_model_info,
     wvgd_prediction,
@@ -294,6 +328,10 @@ CORE = {
     "wvgd_stop_now": (None, [c.c_void_p]),
     "wvgd_get_progress": (None, [c.c_void_p, c.POINTER(wvgd_progress)]),
     "wvgd_get_results": (None, [c.c_void_p, c.POINTER(wvgd_results)]),
+    "wvgd_get_bend": (c.c_bool, [c.c_void_p, c.POINTER(wvgd_bend_map)]),
+    "wvgd_get_bend_line": (c.c_bool, [c.c_void_p, c.c_size_t, c.POINTER(wvgd_bend_line)]),
+    "wvgd_get_bend_row": (c.c_bool, [c.c_void_p, c.c_size_t, c.c_size_t, c.POINTER(wvgd_bend_row)]),
+    "wvgd_bend_turn": (P_DOUBLE, [c.c_void_p, c.c_size_t]),
     "wvgd_component_cov": (c.c_int, [c.c_void_p, c.c_size_t, ARRAY, P_ERROR]),
     "wvgd_trace": (c.POINTER(wvgd_trace_row), [c.c_void_p, P_SIZE]),
     "wvgd_cell": (c.c_int, [c.c_void_p, c.c_size_t, ARRAY, ARRAY, P_ERROR]),

@@ -410,11 +410,58 @@ class Result:
         marked = [bool(k > self._view().tail_k_limit) for k in found["tail_k"]]
         return Summary(list(self.names), columns, self.verdict, self.reasons + self.warnings, others, marked)
 
+    def _bend_map(self) -> Dict[str, Any]:
+        """The map to bent coordinates, {"map": ...}, piece by piece as in run.json; empty without one."""
+        bend, line, row = _layout.wvgd_bend_map(), _layout.wvgd_bend_line(), _layout.wvgd_bend_row()
+        with self._lock:
+            if not core.wvgd_get_bend(self._pointer, c.byref(bend)):
+                return {}
+            others = bend.D - bend.arguments
+
+            def line_at(i: int) -> Optional[Dict[str, Any]]:
+                core.wvgd_get_bend_line(self._pointer, i, c.byref(line))
+                if not line.knots:
+                    return None
+                values = {"value": line.value[: line.knots], "second": line.second[: line.knots]}
+                return {"low": line.low, "high": line.high, **values}
+
+            def row_at(layer: int, i: int) -> Dict[str, Any]:
+                core.wvgd_get_bend_row(self._pointer, layer, i, c.byref(row))
+                n = row.parents
+                return {
+                    "parents": [parent + 1 for parent in row.parent[:n]],
+                    "precision": [numbers[: 1 + n] for numbers in row.precision],
+                    "location": [numbers[: 1 + 2 * n] for numbers in row.location],
+                }
+
+            def layer_at(k: int) -> Dict[str, Any]:
+                turn = core.wvgd_bend_turn(self._pointer, k)
+                basis = {"turn": copied(turn, others, others).tolist()} if turn else {}
+                return {**basis, "rows": [row_at(k, i) for i in range(others)]}
+
+            found = {
+                "lines": [line_at(i) for i in range(bend.D)],
+                "arguments": [row_at(0, i) for i in range(bend.arguments)],
+                "layers": [layer_at(k) for k in range(1, bend.layers + 1)],
+                "centre": bend.centre[: bend.D],
+                "basis": copied(bend.basis, bend.D, bend.D).tolist(),
+                "clip": bend.clip,
+                "log_scale": bend.log_scale,
+            }
+        return {"map": found}
+
     def to_dict(self) -> Dict[str, Any]:
         """The results as plain numbers, lists and texts, by the keys of run.json (docs/formats.md)."""
         view = self._view()
         found = self.describe(self._quantities()[0]) if self.done else {}
-        bend = {"arguments": view.bend_arguments, "maps": view.bend_maps, "evaluations": view.bend_evaluations}
+        bend = {
+            "arguments": view.bend_arguments,
+            "maps": view.bend_maps,
+            "evaluations": view.bend_evaluations,
+            "particles": "bent" if view.bent else "straight",
+            "components": "bent" if view.bent_components else "straight",
+            **self._bend_map(),
+        }
         pair = lambda estimate: {"value": estimate.value, "se": estimate.se}  # noqa: E731
         return {
             "model": {"dim": self.dim, "names": list(self.names)},

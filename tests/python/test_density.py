@@ -98,6 +98,21 @@ class Density(unittest.TestCase):
         one = wvgd.fit(lambda z: (-0.5 * z @ z, -z), dim=2, seed=5, vectorized=False)
         self.assertAlmostEqual(one.log_evidence, first.log_evidence, places=10)
 
+    def test_bent_coordinates_are_told_as_in_run_json(self):
+        def funnel(z):
+            t, away = z[:, 0], z[:, 1:]
+            squares = (away**2).sum(1) * np.exp(-t)
+            grad = np.column_stack([-t - 1 + squares / 2, -away * np.exp(-t)[:, None]])
+            return -(t**2) / 2 - t - squares / 2, grad
+
+        options = {"dim": 3, "seed": 3, "bend": "auto", "particles": 4}
+        fit = wvgd.Fit(**options)
+        self.assertNotIn("bend", fit.to_dict())
+        by_hand(fit, funnel)
+        found = fit.to_dict()["bend"]
+        self.assertEqual(found, wvgd.fit(funnel, **options).to_dict()["bend"])
+        self.assertEqual((found["components"], len(found["map"]["arguments"])), ("bent", 1))
+
     def test_without_gradients(self):
         scale, centre = np.array([1e-3, 1.0, 1e3]), np.array([5.0, 0.0, 1e4])
         fit = wvgd.fit(lambda z: -0.5 * (((z - centre) / scale) ** 2).sum(1), dim=3)
