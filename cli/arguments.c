@@ -245,7 +245,7 @@ static int check_count(const arguments *a, failure *f)
     if (!strcmp(c->name, "predict"))
         return fail(f, EX_USAGE, "%s: unexpected argument '%s': expected one DIR, and --data FILE for the new rows",
                     c->name, extra);
-    if (c->word && !strcmp(c->word, "MODEL") && !given(a, "data"))
+    if (c->option && c->word && !strcmp(c->word, "MODEL") && !given(a, "data"))
         return fail(f, EX_USAGE, "%s: unexpected argument '%s': expected one MODEL, and --data FILE for its data",
                     c->name, extra);
     return fail(f, EX_USAGE, "%s: unexpected argument '%s': expected %s%s", c->name, extra,

@@ -2,18 +2,26 @@
 #include "commands.h"
 #include "open_model.h"
 #include <stdio.h>
+#include <string.h>
 
 static int run_models(arguments *a, failure *f)
 {
-    (void)a;
-    (void)f;
+    const char *name = a->words ? a->word[0] : NULL;
+    size_t options = 0;
+    if (name && check_model_name(name, f))
+        return f->code;
+    if (name && names_object(name))
+        name = "PATH.so";
     for (unsigned i = 0; wvgd_model_describe(i); i++) {
         const wvgd_model_info *m = wvgd_model_describe(i);
-        printf("%-10s %s\n           data: %s\n", m->name, m->help, m->data ? m->data : "none");
+        if (!name || !strcmp(name, m->name))
+            printf("%-10s %s\n           data: %s\n", m->name, m->help, m->data ? m->data : "none");
     }
-    puts("\nModel options:");
     for (unsigned i = 0; describe_model_option(i); i++) {
         const model_option *o = describe_model_option(i);
+        if (name && !has_model_option(name, o->name))
+            continue;
+        fputs(options++ ? "" : "\nModel options:\n", stdout);
         printf("  --%s%s%s (%s)\n           %s", o->name, o->argument ? " " : "", o->argument ? o->argument : "",
                o->models, o->help);
         if (o->initial)
@@ -25,13 +33,13 @@ static int run_models(arguments *a, failure *f)
 
 const command models_command = {
     "models",
-    "",
+    "[MODEL]",
     "list the models and their options",
     "Lists the built-in models and the kinds of shared objects that can be fitted, with their data formats and "
-    "options.",
-    "wvgd models\n",
+    "options; or one of them.",
+    "wvgd models\nwvgd models logistic\n",
     NULL,
-    NULL,
+    "MODEL",
     run_models,
     NULL,
 };

@@ -34,6 +34,8 @@ static const likely_word commands[] = {
     {"diagnose", "use wvgd summary DIR, which ends with a verdict and its reasons"},
     {"check", "use wvgd summary DIR --check, which exits with code 1 if the result is unreliable"},
     {"draw", "use wvgd sample DIR"},
+    {"posterior", "use wvgd summary DIR for means and quantiles, or wvgd sample DIR for draws"},
+    {"evidence", "use wvgd summary DIR, or wvgd compare DIR DIR... for several runs"},
     {"draws", "use wvgd sample DIR"},
     {"compile", "use wvgd stan-compile PROGRAM.stan"},
     {"list", "use wvgd models"},
@@ -115,6 +117,7 @@ static const likely_word options[] = {
     {"tolerance", "tol"},
     {"normalize", "standardize"},
     {"scale", "standardize"},
+    {"prior-scale", "prior-sd"},
     {"plots", "figures"},
 };
 

@@ -43,6 +43,14 @@ grep -q '^Commands' stdout || complain "wvgd help does not list the commands"
 expect 64 "unknown command 'fti': did you mean fit" "$wvgd" help fti
 expect 0 silence "$wvgd" models
 grep -q '^mixture ' stdout || complain "models does not list mixture"
+expect 0 silence "$wvgd" models logistic
+grep -q -- '--standardize ' stdout && ! grep -q -e '^mixture' -e --formula stdout || complain "models logistic lists others, or not its options"
+expect 0 silence "$wvgd" models mixture
+grep -q 'Model options' stdout && complain "models mixture has a heading and no option"
+expect 0 silence "$wvgd" models ./banana.so
+grep -q '^PATH.so ' stdout || complain "models ./banana.so does not describe shared objects"
+expect 0 silence "$wvgd" options particles
+[ "$(grep -c -- ' --' stdout)" = 1 ] || complain "options particles does not list one option"
 expect 0 silence "$wvgd" options
 grep -q -- '--particles N$' stdout || complain "options does not list --particles"
 grep -q -- '--tol X$' stdout || complain "options does not list --tol as a real number"
@@ -61,7 +69,11 @@ expect 64 'unknown option --particels: did you mean --particles' "$wvgd" fit mix
 expect 64 'unknown option --resume: it is an option of wvgd fit' "$wvgd" svgd --resume run
 expect 64 'unknown option --frobnicate' "$wvgd" fit mixture --frobnicate --out run
 expect 64 'unknown option --iterations: did you mean --max-iter' "$wvgd" fit mixture --iterations 9 --out run
-expect 64 "unexpected argument 'x': expected nothing" "$wvgd" models x
+expect 64 'unknown model "x": expected' "$wvgd" models x
+expect 64 "models: unexpected argument 'linear': expected one MODEL" "$wvgd" models logistic linear
+expect 64 'unknown option --particels: did you mean --particles' "$wvgd" options particels
+expect 64 'unknown option --prior-scale: did you mean --prior-sd' "$wvgd" fit logistic --prior-scale 2 --out run
+expect 64 'use wvgd summary' "$wvgd" posterior run
 expect 66 'nowhere does not exist: expected a run directory' "$wvgd" summary nowhere
 expect 66 'nowhere does not exist: expected a run directory' "$wvgd" sample nowhere
 expect 66 'mixture.json is not a directory: expected a run directory' "$wvgd" summary mixture.json
