@@ -1,5 +1,5 @@
 /* trust.c - can the verdict be trusted? Fits of many kinds of targets with known evidence.
- *     trust [KIND ...] [--seeds N] [--first SEED] [--jobs J] [--particles N] [-v]
+ *     trust [KIND ...] [--seeds N] [--first SEED] [--jobs J] [--particles N] [--bend auto|never] [-v]
  * KIND: part of a kind's name; all of them without. A row for each kind:
  *     right      |error of the log evidence| <= max(0.05, 3 se)
  *     lies       called reliable and not right
@@ -33,8 +33,9 @@ typedef struct {
     size_t count[SCORES];  /* terms of each */
     size_t marked, params; /* parameters: with heavy tails, all */
     size_t starts, modes;
-    double worst_z; /* the largest of these, */
-    char worst[80]; /* and of what */
+    size_t arguments, maps; /* of bent coordinates: arguments of the map that was kept, and maps fitted */
+    double worst_z;         /* the largest of these, */
+    char worst[80];         /* and of what */
     char reason[200];
 } outcome;
 
@@ -47,6 +48,7 @@ typedef struct {
 } totals;
 
 static unsigned long seeds = 10, first_seed = 1, jobs = 1, particles;
+static const char *bend;
 static int verbose;
 
 /* Standard errors, in sds, below which a number that is not far off is exact: what is left is rounding, and no draws
@@ -120,6 +122,8 @@ static outcome fit_one(size_t kind, unsigned long seed)
         o.particles = particles;
     else
         o.most_particles = 80; /* as the program has it */
+    if (bend && wvgd_options_set(&o, "bend", bend, &error))
+        exit((fprintf(stderr, "%s\n", error.text), 64));
     wvgd_fit *fit = wvgd_new(&model, &o, NULL, &error);
     if (fit && wvgd_run(fit, NULL, NULL, &error) == WVGD_OK) {
         wvgd_get_results(fit, &r);
@@ -131,6 +135,8 @@ static outcome fit_one(size_t kind, unsigned long seed)
         out.seconds = r.seconds;
         out.starts = r.starts;
         out.modes = r.modes;
+        out.arguments = r.bend_arguments;
+        out.maps = r.bend_maps;
         out.failed = !compare(t, fit, &out, &error);
         snprintf(out.reason, sizeof out.reason, "%.199s", r.reasons ? r.reason[0] : "");
     }
@@ -192,9 +198,10 @@ static void row(const char *name, const totals *s)
 
 static void print_one(const outcome *o)
 {
-    printf("%s, seed %lu: error %.4f se %.4f pelbo %.3f, %zu modes of %zu starts, %.0f evaluations, %.2f s, %s%s%s\n",
+    printf("%s, seed %lu: error %.4f se %.4f pelbo %.3f, %zu modes of %zu starts, %.0f evaluations, %.2f s, bend %zu "
+           "of %zu, %s%s%s\n",
            trust_kinds[o->kind].name, o->seed, o->error, o->se, o->pelbo, o->modes, o->starts, o->evaluations,
-           o->seconds, o->reliable ? "reliable" : o->reason, right(o) ? "" : "  WRONG",
+           o->seconds, o->arguments, o->maps, o->reliable ? "reliable" : o->reason, right(o) ? "" : "  WRONG",
            o->reliable && !right(o) ? " LIE" : "");
     if (o->reliable && o->worst_z > 2.5)
         printf("    z %.1f: %s\n", o->worst_z, o->worst);
@@ -298,7 +305,7 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         verbose = verbose || !strcmp(argv[i], "-v");
         if (!strcmp(argv[i], "--help")) {
-            puts("trust [KIND ...] [--seeds N] [--first SEED] [--jobs J] [--particles N] [-v]");
+            puts("trust [KIND ...] [--seeds N] [--first SEED] [--jobs J] [--particles N] [--bend auto|never] [-v]");
             return 0;
         }
         if (i + 1 < argc && !strcmp(argv[i], "--seeds"))
@@ -309,6 +316,8 @@ int main(int argc, char **argv)
             jobs = strtoul(argv[i + 1], NULL, 10);
         if (i + 1 < argc && !strcmp(argv[i], "--particles"))
             particles = strtoul(argv[i + 1], NULL, 10);
+        if (i + 1 < argc && !strcmp(argv[i], "--bend"))
+            bend = argv[i + 1];
     }
     totals *of = calloc(trust_kind_count + TRUST_CLASSES, sizeof *of);
     int ends[2];

@@ -375,7 +375,7 @@ static void finds_two_experts(void **state)
     wv_bend_row row;
     wv_bend_row_clear(&row);
     row.parents = 1;
-    wv_bend_row_fit(&row, &(wv_bend_points){N, 1, t, y, g, w}, wv_policy.bend_ridge, true, f.arena);
+    wv_bend_row_fit(&row, &(wv_bend_points){N, 1, 1, t, y, g, w}, wv_policy.bend_ridge, true, f.arena);
     for (double at = -2; at <= 2; at += 0.5) {
         double prior = exp(-2 * at), data = 1.3;
         wv_bend_place p = wv_bend_row_at(&row, &at);

@@ -508,14 +508,10 @@ static void weigh_points(const wv_bend_pool *p, double reach, bent_pool *s)
         s->weight[i] /= fmax(total, 1e-300);
 }
 
-/* Number c of the coordinates: values and scores side by side. */
+/* Number c of the coordinates. */
 static wv_bend_points points_of(const bent_pool *s, size_t c)
 {
-    for (size_t i = 0; i < s->n; i++) {
-        s->y[i] = s->w[i * s->D + c];
-        s->q[i] = s->g[i * s->D + c];
-    }
-    return (wv_bend_points){s->n, s->D, s->w, s->y, s->q, s->weight};
+    return (wv_bend_points){s->n, s->D, s->D, s->w, s->w + c, s->g + c, s->weight};
 }
 
 /* Arguments of row c among the first `most`: all, or those whose terms explain most of its scores, one by one. */
@@ -837,12 +833,12 @@ static void lean_points(const bent_pool *s, size_t j, const double *delta, doubl
     }
 }
 
-static double cost_of_rows(const bent_pool *s, const wv_bend *b)
+static double cost_of_rows(const bent_pool *s, const wv_bend *b, wv_arena *arena)
 {
     double cost = 0;
     for (size_t c = s->r; c < s->D; c++) {
         wv_bend_points p = points_of(s, c);
-        cost += wv_bend_row_cost(&b->row[c], &p);
+        cost += wv_bend_row_cost(&b->row[c], &p, arena);
     }
     return isfinite(cost) ? cost : INFINITY;
 }
@@ -914,11 +910,11 @@ static void lean_one(const bent_pool *s, wv_bend *b, size_t j, double *delta, wv
 {
     enum { HALVED = 4 };
     size_t k = s->D - s->r;
-    double before = cost_of_rows(s, b), share = 1;
+    double before = cost_of_rows(s, b, arena), share = 1;
     bool good = find_lean(s, b, j, delta, arena);
     for (size_t i = 0; i < HALVED && good; i++, share /= 2) {
         lean_points(s, j, delta, share);
-        if (cost_of_rows(s, b) < before) {
+        if (cost_of_rows(s, b, arena) < before) {
             cblas_dscal((int)k, share, delta, 1);
             wv_bend_lean(b, j, delta);
             return;

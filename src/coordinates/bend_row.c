@@ -2,6 +2,7 @@
  * scores by Levenberg and Marquardt's method. */
 #include "coordinates/bend_row.h"
 #include "policy.h"
+#include "simd/experts.h"
 #include <cblas.h>
 #include <lapacke.h>
 #include <math.h>
@@ -136,33 +137,6 @@ static void make_ridge(const wv_bend_row *row, double slope, double *ridge, doub
     }
 }
 
-static double huber(double r)
-{
-    double a = fabs(r), h = wv_policy.bend_huber;
-    return a < h ? a * a : 2 * h * a - h * h;
-}
-
-/* Residual exp(s) g + exp(-s) (y - m) of a point, and, unless J is NULL, its derivatives by all parameters. */
-static double residual(const wv_bend_row *row, const wv_bend_points *p, size_t i, double *J)
-{
-    experts e = look(row, p->t + i * p->r);
-    double s = log_scale(&e), m = e.share[0] * e.mu[0] + e.share[1] * e.mu[1], away = exp(-s) * (p->y[i] - m),
-           pull = exp(s) * p->g[i], apart = exp(-s) * e.share[0] * e.share[1] * (e.mu[0] - e.mu[1]);
-    size_t n = row->parents, slopes = 1 + n, squares = 1 + 2 * n;
-    for (size_t k = 0; k < 2 && J; k++) {
-        double by_log = -e.share[k] / 2 * (pull - away) - (k ? -apart : apart), by_mu = -exp(-s) * e.share[k];
-        double *a = J + k * slopes, *c = J + 2 * slopes + k * squares;
-        a[0] = by_log;
-        c[0] = by_mu;
-        for (size_t j = 0; j < n; j++) {
-            a[1 + j] = by_log * e.t[j];
-            c[1 + j] = by_mu * e.t[j];
-            c[1 + n + j] = by_mu * (e.t[j] * e.t[j] - 1);
-        }
-    }
-    return pull + away;
-}
-
 /* Both experts move together: derivatives, and parameters, of the second are those of the first. */
 static void tie(const wv_bend_row *row, double *J)
 {
@@ -173,53 +147,100 @@ static void tie(const wv_bend_row *row, double *J)
         J[2 * slopes + i] = J[2 * slopes + squares + i] = (J[2 * slopes + i] + J[2 * slopes + squares + i]) / 2;
 }
 
+/* The points of a fit, in columns. */
+static wv_experts_points gather(const wv_bend_row *row, const wv_bend_points *p, size_t *n, wv_arena *arena)
+{
+    size_t apart = (p->n + WV_EXPERTS_WIDTH - 1) / WV_EXPERTS_WIDTH * WV_EXPERTS_WIDTH, columns = row->parents + 3;
+    double *t = wv_arena_take(arena, columns * apart), *y = t + row->parents * apart, *g = y + apart, *w = g + apart;
+    for (size_t i = 0; i < p->n; i++) {
+        for (size_t k = 0; k < row->parents; k++)
+            t[k * apart + i] = clipped(p->t[i * p->r + row->parent[k]]);
+        y[i] = p->y[i * p->apart];
+        g[i] = p->g[i * p->apart];
+        w[i] = p->w[i];
+    }
+    for (size_t i = p->n; i < apart; i++)
+        for (size_t k = 0; k < columns; k++)
+            t[k * apart + i] = 0;
+    *n = apart;
+    return (wv_experts_points){apart, t, y, g, w};
+}
+
+static wv_experts experts_of(const wv_bend_row *row)
+{
+    return (wv_experts){row->parents,
+                        {row->precision[0], row->precision[1]},
+                        {row->location[0], row->location[1]},
+                        wv_policy.bend_log_scale,
+                        wv_policy.bend_huber};
+}
+
 typedef struct {
-    const wv_bend_points *p;
+    const wv_experts_passes *pass;
+    wv_experts_points p;
+    size_t n;
     bool tied;
     double ridge[MOST], origin[MOST];
 } problem;
 
-double wv_bend_row_cost(const wv_bend_row *row, const wv_bend_points *p)
+double wv_bend_row_cost(const wv_bend_row *row, const wv_bend_points *p, wv_arena *arena)
 {
-    double sum = 0;
-    for (size_t i = 0; i < p->n; i++)
-        sum += p->w[i] > 0 ? p->w[i] * huber(residual(row, p, i, NULL)) : 0;
-    return sum;
+    size_t mark = wv_arena_mark(arena), n;
+    wv_experts_points columns = gather(row, p, &n, arena);
+    wv_experts e = experts_of(row);
+    double cost = wv_experts_best()->cost(&e, &columns, n);
+    wv_arena_release(arena, mark);
+    return cost;
 }
 
 static double cost_of(const problem *q, const wv_bend_row *row)
 {
-    double sum = wv_bend_row_cost(row, q->p), theta[MOST];
+    wv_experts e = experts_of(row);
+    double sum = q->pass->cost(&e, &q->p, q->n), theta[MOST];
     pack(row, theta);
     for (size_t k = 0; k < count(row); k++)
         sum += q->ridge[k] * (theta[k] - q->origin[k]) * (theta[k] - q->origin[k]);
     return isfinite(sum) ? sum : INFINITY;
 }
 
-/* H[P][P] and gradient h[P] of half the cost, J' W J and J' W r with the ridge; J[block][P]. */
+/* Columns of a symmetric matrix are added up, and its rows, as those of J are by tie(). */
+static void tie_both(const wv_bend_row *row, size_t P, double *H, double *h)
+{
+    double column[MOST];
+    for (size_t k = 0; k < P; k++) {
+        for (size_t i = 0; i < k; i++)
+            H[i * P + k] = H[k * P + i];
+    }
+    for (size_t k = 0; k < P; k++)
+        tie(row, H + k * P);
+    for (size_t k = 0; k < P; k++) {
+        for (size_t i = 0; i < P; i++)
+            column[i] = H[i * P + k];
+        tie(row, column);
+        for (size_t i = 0; i < P; i++)
+            H[i * P + k] = column[i];
+    }
+    tie(row, h);
+}
+
+/* H[P][P] and gradient h[P] of half the cost, J' W J and J' W r with the ridge; J[P][block]. */
 static void gauss_newton(const problem *q, const wv_bend_row *row, double *H, double *h, wv_arena *arena)
 {
     enum { BLOCK = 256 };
     size_t P = count(row), mark = wv_arena_mark(arena);
-    double *J = wv_arena_take(arena, BLOCK * P), *r = wv_arena_take(arena, BLOCK), theta[MOST];
+    double *J = wv_arena_take(arena, P * BLOCK), *r = wv_arena_take(arena, BLOCK), theta[MOST];
+    wv_experts e = experts_of(row);
     memset(H, 0, P * P * sizeof *H);
     memset(h, 0, P * sizeof *h);
-    for (size_t first = 0; first < q->p->n; first += BLOCK) {
-        size_t here = q->p->n - first < BLOCK ? q->p->n - first : BLOCK;
-        for (size_t i = 0; i < here; i++) {
-            double *row_J = J + i * P, w = q->p->w[first + i];
-            r[i] = residual(row, q->p, first + i, row_J);
-            if (q->tied)
-                tie(row, row_J);
-            double root = sqrt(w / fmax(1, fabs(r[i]) / wv_policy.bend_huber));
-            bool good = w > 0 && isfinite(r[i]);
-            for (size_t k = 0; k < P; k++)
-                row_J[k] = good ? root * row_J[k] : 0;
-            r[i] = good ? root * r[i] : 0;
-        }
-        cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)P, (int)here, 1.0, J, (int)P, 1.0, H, (int)P);
-        cblas_dgemv(CblasRowMajor, CblasTrans, (int)here, (int)P, 1.0, J, (int)P, r, 1, 1.0, h, 1);
+    for (size_t first = 0; first < q->n; first += BLOCK) {
+        size_t here = q->n - first < BLOCK ? q->n - first : BLOCK;
+        const wv_experts_points p = {q->p.apart, q->p.t + first, q->p.y + first, q->p.g + first, q->p.w + first};
+        q->pass->slopes(&e, &p, here, BLOCK, r, J);
+        cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, (int)P, (int)here, 1.0, J, BLOCK, 1.0, H, (int)P);
+        cblas_dgemv(CblasRowMajor, CblasNoTrans, (int)P, (int)here, 1.0, J, BLOCK, r, 1, 1.0, h, 1);
     }
+    if (q->tied)
+        tie_both(row, P, H, h);
     pack(row, theta);
     for (size_t k = 0; k < P; k++) {
         H[k * P + k] += q->ridge[k];
@@ -296,7 +317,9 @@ static void part(wv_bend_row *row)
 
 double wv_bend_row_fit(wv_bend_row *row, const wv_bend_points *p, double ridge, bool anew, wv_arena *arena)
 {
-    problem q = {.p = p, .tied = true};
+    size_t mark = wv_arena_mark(arena);
+    problem q = {.pass = wv_experts_best(), .tied = true};
+    q.p = gather(row, p, &q.n, arena);
     make_ridge(row, ridge, q.ridge, q.origin);
     if (anew) {
         wv_bend_row start;
@@ -308,5 +331,7 @@ double wv_bend_row_fit(wv_bend_row *row, const wv_bend_points *p, double ridge, 
         part(row);
     }
     q.tied = false;
-    return descend(&q, row, arena);
+    double cost = descend(&q, row, arena);
+    wv_arena_release(arena, mark);
+    return cost;
 }

@@ -33,9 +33,10 @@ void wv_bend_row_clear(wv_bend_row *row);
 /* At the arguments t[..], of which it takes its own. */
 wv_bend_place wv_bend_row_at(const wv_bend_row *row, const double *t);
 
-/* n points: arguments t[n][r], values y, scores g = d log p / dy and weights w (which sum to 1). */
+/* n points: arguments t[n][r], values y and scores g = d log p / dy, `apart` numbers apart, and weights w (which sum to
+ * 1). */
 typedef struct {
-    size_t n, r;
+    size_t n, r, apart;
     const double *t, *y, *g, *w;
 } wv_bend_points;
 
@@ -44,7 +45,7 @@ typedef struct {
 double wv_bend_row_fit(wv_bend_row *row, const wv_bend_points *p, double ridge, bool anew, wv_arena *arena);
 
 /* That sum, without the ridge. */
-double wv_bend_row_cost(const wv_bend_row *row, const wv_bend_points *p);
+double wv_bend_row_cost(const wv_bend_row *row, const wv_bend_points *p, wv_arena *arena);
 
 /* The same function after argument number `which` has become (t - shift) / scale. */
 void wv_bend_row_rescale(wv_bend_row *row, size_t which, double shift, double scale);
