@@ -51,7 +51,7 @@ bool wv_proposals_new(wv_proposals *p, size_t N, size_t others, size_t pieces)
     size_t most = wv_times(3, N) + 3;
     *p = (wv_proposals){.p = calloc(most + others, sizeof *p->p),
                         .draws = calloc(most + others, sizeof *p->draws),
-                        .stretch = calloc(2 * most + 1 + pieces, sizeof *p->stretch)};
+                        .stretch = calloc(most + pieces, sizeof *p->stretch)};
     return p->p && p->draws && p->stretch;
 }
 

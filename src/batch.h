@@ -43,8 +43,7 @@ typedef struct {
     double log_alpha; /* log share in the mixture that was sampled */
 } wv_proposal;
 
-/* Points of a batch that lie one after the other: draws of one proposal from number `number` on, or of several
- * (proposal: their number, n). */
+/* Points of a batch that lie one after the other: draws of one proposal from number `number` on. */
 typedef struct {
     size_t first, n, proposal, number;
 } wv_stretch;
@@ -54,7 +53,7 @@ typedef struct {
     size_t n;
     wv_proposal *p;      /* [3N + 3 + those of a closing batch] */
     size_t *draws;       /* [the same] of each */
-    wv_stretch *stretch; /* [2 (3N + 3) + 1 + WV_PIECES] */
+    wv_stretch *stretch; /* [3N + 3 + WV_PIECES] */
 } wv_proposals;
 
 /* For N components, besides `others`, and stretches of so many pieces at most; false without memory. */

@@ -32,41 +32,38 @@ static float *take_floats(wv_arena *arena, size_t n)
 }
 
 /* ---- single precision -------------------------------------------------------------------------------------------- */
-/* A sieve for particles z[N][D], whose memory the caller gives back. middle: NULL for their mean. */
-static wv_nearest_sieve make_sieve(size_t N, size_t D, const double *z, const double *middle, wv_arena *arena)
+/* Particles in single precision, relative to their mean, and what is needed to tell how wrong distances from them may
+ * be. */
+typedef struct {
+    size_t N, D;
+    float *z, *x;       /* [N][D], [D][WV_COLUMNS] of a block of points */
+    const double *wide; /* [N][D] the particles themselves */
+    double *middle;     /* [D] */
+    double radius;      /* the largest distance of a particle from the middle */
+} sieve;
+
+/* A sieve for particles z[N][D], whose memory the caller gives back. */
+static sieve make_sieve(size_t N, size_t D, const double *z, wv_arena *arena)
 {
-    wv_nearest_sieve s = {.N = N,
-                          .D = D,
-                          .middle = wv_arena_take(arena, D),
-                          .z = take_floats(arena, N * D),
-                          .x = take_floats(arena, WV_COLUMNS * D),
-                          .square = take_floats(arena, N),
-                          .wide = z};
-    memset(s.middle, 0, D * sizeof *s.middle);
-    for (size_t j = 0; j < N && !middle; j++)
+    sieve s = {.N = N,
+               .D = D,
+               .middle = wv_arena_zeros(arena, D),
+               .z = take_floats(arena, N * D),
+               .x = take_floats(arena, WV_COLUMNS * D),
+               .wide = z};
+    for (size_t j = 0; j < N; j++)
         cblas_daxpy((int)D, 1 / (double)N, z + j * D, 1, s.middle, 1);
-    if (middle)
-        memcpy(s.middle, middle, D * sizeof *middle);
+    for (size_t j = 0; j < N; j++) {
+        s.radius = fmax(s.radius, sqrt(wv_columns_best()->row_distance(D, z + j * D, s.middle)));
+        for (size_t i = 0; i < D; i++)
+            s.z[j * D + i] = (float)(z[j * D + i] - s.middle[i]);
+    }
     return s;
 }
 
-/* Particles in single precision, when they are wanted. */
-static void shorten(wv_nearest_sieve *s)
-{
-    size_t D = s->D;
-    for (size_t j = 0; j < s->N && !s->made; j++) {
-        double square = wv_columns_best()->row_distance(D, s->wide + j * D, s->middle);
-        s->square[j] = (float)square;
-        s->radius = fmax(s->radius, sqrt(square));
-        for (size_t i = 0; i < D; i++)
-            s->z[j * D + i] = (float)(s->wide[j * D + i] - s->middle[i]);
-    }
-    s->made = true;
-}
-
 /* The nearer of two candidates of a point, and what it costs, in double. */
-static void choose(const wv_nearest_sieve *s, const double *x, int32_t first, int32_t second, uint32_t *cell,
-                   double *near, double *next)
+static void choose(const sieve *s, const double *x, int32_t first, int32_t second, uint32_t *cell, double *near,
+                   double *next)
 {
     double a = wv_columns_best()->row_distance(s->D, x, s->wide + (size_t)first * s->D),
            b = wv_columns_best()->row_distance(s->D, x, s->wide + (size_t)second * s->D);
@@ -77,7 +74,7 @@ static void choose(const wv_nearest_sieve *s, const double *x, int32_t first, in
 }
 
 /* Compares a point with all particles. */
-static void scan(const wv_nearest_sieve *s, const double *x, uint32_t *cell, double *near, double *next)
+static void scan(const sieve *s, const double *x, uint32_t *cell, double *near, double *next)
 {
     *near = *next = INFINITY;
     *cell = 0;
@@ -89,14 +86,13 @@ static void scan(const wv_nearest_sieve *s, const double *x, uint32_t *cell, dou
  * two; it is as good as double if the third is further away than the second by more than what rounding can change:
  * coordinates by the share `unit` of themselves, and sums of squares by (D + 4) units. Else all are compared.
  * False: that would be for too many points. */
-static bool sift(wv_nearest_sieve *s, size_t n, const double *rows, const double *columns, uint32_t *cell, double *near,
+static bool sift(sieve *s, size_t n, const double *rows, const double *columns, uint32_t *cell, double *near,
                  double *next)
 {
     const double unit = FLT_EPSILON;
     int32_t first[WV_COLUMNS], second[WV_COLUMNS];
     float third[WV_COLUMNS];
     size_t D = s->D, doubts = 0;
-    shorten(s);
     if (!(s->radius < 1e18))
         return false;
     wv_columns_best()->shorten(D, columns, s->middle, s->x);
@@ -105,37 +101,6 @@ static bool sift(wv_nearest_sieve *s, size_t n, const double *rows, const double
         choose(s, rows + k * D, first[k], second[k], &cell[k], &near[k], &next[k]);
         double rest = sqrt((double)third[k] / (1 + (double)(D + 4) * unit)) - unit * (2 * s->radius + sqrt(near[k]));
         if (rest > 0 && rest * rest > next[k] && third[k] > 1e-30F && near[k] < 1e36)
-            continue;
-        if ((double)++doubts > wv_policy.nearest_doubts)
-            return false;
-        scan(s, rows + k * D, &cell[k], &near[k], &next[k]);
-    }
-    return true;
-}
-
-/* The same for rows in pairs, middle + e and middle - e, up to rounding in double: products with e serve both. Of
- * squared distances less |e|^2, 2 e.z may be wrong by (D + 4) units of |e||z| and the sum by one of itself. */
-static bool sift_mirrored(wv_nearest_sieve *s, size_t pairs, const double *rows, uint32_t *cell, double *near,
-                          double *next)
-{
-    shorten(s);
-    const double unit = FLT_EPSILON, R = s->radius, origin = cblas_dnrm2((int)s->D, s->middle, 1);
-    int32_t first[2 * WV_COLUMNS], second[2 * WV_COLUMNS];
-    float third[2 * WV_COLUMNS];
-    size_t D = s->D, doubts = 0;
-    if (!(R < 1e18))
-        return false;
-    for (size_t k = 0; k < pairs; k++)
-        for (size_t i = 0; i < D; i++)
-            s->x[i * WV_COLUMNS + k] = (float)((rows[2 * k * D + i] - rows[(2 * k + 1) * D + i]) / 2);
-    wv_columns_best()->nearby_mirrored(D, pairs, s->N, s->x, s->z, s->square, first, second, third);
-    for (size_t k = 0; k < 2 * pairs; k++) {
-        size_t from = k / 2 + (k % 2 ? WV_COLUMNS : 0);
-        choose(s, rows + k * D, first[from], second[from], &cell[k], &near[k], &next[k]);
-        double square = wv_columns_best()->row_distance(D, rows + k * D, s->middle), e = sqrt(square),
-               off = 4 * DBL_EPSILON * (origin + e);
-        double wrong = unit * ((double)(D + 6) * R * (e + off) + 2 * R * R) + 4 * off * (e + R + off);
-        if (square + (double)third[from] - wrong > next[k] && square > 1e-30 && square < 1e36 && R > 1e-15)
             continue;
         if ((double)++doubts > wv_policy.nearest_doubts)
             return false;
@@ -169,7 +134,7 @@ static void compare_rows(size_t N, size_t D, const double *z, size_t n, const do
 }
 
 /* Sieves a block of rows in single precision. */
-static bool sift_rows(wv_nearest_sieve *s, size_t n, const double *rows, uint32_t *cell, double *near, double *next,
+static bool sift_rows(sieve *s, size_t n, const double *rows, uint32_t *cell, double *near, double *next,
                       wv_arena *arena)
 {
     size_t mark = wv_arena_mark(arena);
@@ -182,7 +147,7 @@ static bool sift_rows(wv_nearest_sieve *s, size_t n, const double *rows, uint32_
 
 /* Nearest and second nearest of the particles z[N][D], by squared distance, of a block of points.
  * s: NULL for few particles. */
-static void find(size_t N, size_t D, wv_nearest_sieve *s, const double *z, size_t n, const double *rows, uint32_t *cell,
+static void find(size_t N, size_t D, sieve *s, const double *z, size_t n, const double *rows, uint32_t *cell,
                  double *near, double *next, wv_arena *arena)
 {
     if (!(s && sift_rows(s, n, rows, cell, near, next, arena)))
@@ -195,25 +160,8 @@ static bool many(size_t N)
     return (double)N >= wv_policy.nearest_many;
 }
 
-/* Under the squared distance. */
-static void assign_squared(const wv_geometry *g, size_t n, const double *x, uint32_t *cell, double *near, double *next,
-                           wv_arena *arena)
-{
-    size_t mark = wv_arena_mark(arena), D = g->D;
-    bool sifting = many(g->N) && n >= WV_COLUMNS;
-    wv_nearest_sieve s = {0};
-    if (sifting)
-        s = make_sieve(g->N, D, g->z, NULL, arena);
-    for (size_t first = 0; first < n; first += WV_COLUMNS) {
-        wv_limit_look(arena);
-        find(g->N, D, sifting ? &s : NULL, g->z, n - first < WV_COLUMNS ? n - first : WV_COLUMNS, x + first * D,
-             cell + first, near + first, next + first, arena);
-    }
-    wv_arena_release(arena, mark);
-}
-
-/* The same for few particles where one metric holds for all cells, a full one: points and particles are
- * whitened, relative to the first particle. */
+/* Few particles where one metric holds for all cells, a full one: points and particles are whitened, relative to the
+ * first particle. */
 static void assign_few(const wv_geometry *g, size_t n, const double *x, uint32_t *cell, double *near, double *next,
                        wv_arena *arena)
 {
@@ -234,23 +182,30 @@ static void assign_few(const wv_geometry *g, size_t n, const double *x, uint32_t
     wv_arena_release(arena, mark);
 }
 
-/* The same for any number of particles and any metric. */
-static void assign_whitened(const wv_geometry *g, size_t n, const double *x, uint32_t *cell, double *near, double *next,
-                            wv_arena *arena)
+/* The same for any number of particles and any metric, or for the squared distance. */
+static void assign_flat(const wv_geometry *g, size_t n, const double *x, uint32_t *cell, double *near, double *next,
+                        wv_arena *arena)
 {
     size_t mark = wv_arena_mark(arena), D = g->D;
-    double *z = wv_arena_take(arena, g->N * D), *rows = wv_arena_take(arena, WV_COLUMNS * D); /* [N][D], [..][D] */
-    bool sifting = many(g->N) && n >= WV_COLUMNS;
+    bool whitened = g->cost.kind != WVGD_SQEUCLID, sifting = many(g->N) && n >= WV_COLUMNS;
     wv_gaussian metric = {g->cost.metric_family, D, 0, g->z, g->metric, 0};
-    wv_nearest_sieve s = {0};
-    wv_gaussian_whiten(&metric, g->N, g->z, z, arena);
+    const double *z = g->z;
+    double *rows = wv_arena_take(arena, WV_COLUMNS * D); /* [WV_COLUMNS][D] */
+    if (whitened) {
+        double *units = wv_arena_take(arena, g->N * D); /* [N][D] */
+        wv_gaussian_whiten(&metric, g->N, g->z, units, arena);
+        z = units;
+    }
+    sieve s = {0};
     if (sifting)
-        s = make_sieve(g->N, D, z, NULL, arena);
+        s = make_sieve(g->N, D, z, arena);
     for (size_t first = 0; first < n; first += WV_COLUMNS) {
         size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
         wv_limit_look(arena);
-        wv_gaussian_whiten(&metric, here, x + first * D, rows, arena);
-        find(g->N, D, sifting ? &s : NULL, z, here, rows, cell + first, near + first, next + first, arena);
+        if (whitened)
+            wv_gaussian_whiten(&metric, here, x + first * D, rows, arena);
+        find(g->N, D, sifting ? &s : NULL, z, here, whitened ? rows : x + first * D, cell + first, near + first,
+             next + first, arena);
     }
     wv_arena_release(arena, mark);
 }
@@ -290,14 +245,14 @@ void wv_nearest_assign_columns(const wv_geometry *g, size_t n, const double *col
 void wv_nearest_assign(const wv_geometry *g, size_t n, const double *x, uint32_t *cell, double *near, double *next,
                        wv_arena *arena)
 {
-    bool whitened = g->cost.kind == WVGD_MAHALANOBIS && (double)g->D <= wv_policy.nearest_whitened,
+    bool squared = g->cost.kind == WVGD_SQEUCLID,
+         whitened = g->cost.kind == WVGD_MAHALANOBIS && (double)g->D <= wv_policy.nearest_whitened,
          few = !many(g->N) && n >= WV_COLUMNS && g->D <= WV_DENSE && g->cost.metric_family == wv_family_get(WVGD_FULL);
-    if (!n)
-        return;
-    if (g->cost.kind == WVGD_SQEUCLID)
-        assign_squared(g, n, x, cell, near, next, arena);
-    else
-        (!whitened ? assign_any : few ? assign_few : assign_whitened)(g, n, x, cell, near, next, arena);
+    if (n)
+        (squared     ? assign_flat
+         : !whitened ? assign_any
+         : few       ? assign_few
+                     : assign_flat)(g, n, x, cell, near, next, arena);
 }
 
 /* ---- roughly ----------------------------------------------------------------------------------------------------- */
@@ -367,23 +322,4 @@ void wv_nearest_assign_roughly(const wv_geometry *g, size_t n, const double *x, 
     for (size_t k = 0; k < n && !wv_cost_flat(&g->cost); k++)
         near[k] = NAN;
     wv_arena_release(arena, mark);
-}
-
-bool wv_nearest_mirrored(const wv_geometry *g, const double *middle, wv_nearest_sieve *s, wv_arena *arena)
-{
-    if (g->cost.kind != WVGD_SQEUCLID || !many(g->N))
-        return false;
-    *s = make_sieve(g->N, g->D, g->z, middle, arena);
-    return true;
-}
-
-void wv_nearest_assign_mirrored(wv_nearest_sieve *s, size_t n, const double *x, uint32_t *cell, double *near,
-                                double *next, wv_arena *arena)
-{
-    if (sift_mirrored(s, n / 2, x, cell, near, next))
-        return;
-    for (size_t at = 0, here; at < n; at += here) {
-        here = n - at < WV_COLUMNS ? n - at : WV_COLUMNS;
-        compare_rows(s->N, s->D, s->wide, here, x + at * s->D, cell + at, near + at, next + at, arena);
-    }
 }

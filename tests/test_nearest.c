@@ -29,39 +29,10 @@ static void with_each(void (*check)(const wv_columns *))
 #endif
 }
 
-enum { NARROW_D = 7, NARROW_N = 30 };
-
-/* Mirror images have the candidates that they would have by themselves. */
-static void check_images(const wv_columns *pass, size_t n, const float *x, const float *z)
-{
-    static float all[NARROW_D * WV_COLUMNS];
-    int32_t first[2 * WV_COLUMNS], second[2 * WV_COLUMNS], one[WV_COLUMNS], two[WV_COLUMNS];
-    float third[2 * WV_COLUMNS], three[WV_COLUMNS], square[NARROW_N];
-    for (size_t j = 0; j < n; j++) {
-        square[j] = 0;
-        for (size_t d = 0; d < NARROW_D; d++)
-            square[j] += z[j * NARROW_D + d] * z[j * NARROW_D + d];
-    }
-    pass->nearby_mirrored(NARROW_D, n + 20, n, x, z, square, first, second, third);
-    for (int image = 0; image < 2; image++) {
-        for (size_t i = 0; i < NARROW_D * WV_COLUMNS; i++)
-            all[i] = image ? -x[i] : x[i];
-        pass->nearby(NARROW_D, n + 20, n, all, z, one, two, three);
-        for (size_t i = 0; i < n + 20; i++) {
-            size_t at = i + (image ? WV_COLUMNS : 0);
-            float own = 0;
-            for (size_t d = 0; d < NARROW_D; d++)
-                own += x[d * WV_COLUMNS + i] * x[d * WV_COLUMNS + i];
-            assert_true((first[at] == one[i] && second[at] == two[i]) || (first[at] == two[i] && second[at] == one[i]));
-            assert_true(fabsf(third[at] + own - three[i]) <= 1e-4F);
-        }
-    }
-}
-
 /* Two candidates and the third distance, in single precision, for any number of rows and columns. */
 static void check_nearby(const wv_columns *pass)
 {
-    enum { D = NARROW_D, N = NARROW_N };
+    enum { D = 7, N = 30 };
     static float x[D * WV_COLUMNS], z[N * D];
     static double wide[D * WV_COLUMNS];
     double mu[D];
@@ -98,7 +69,6 @@ static void check_nearby(const wv_columns *pass)
             assert_true(((size_t)first[i] == at[0] && (size_t)second[i] == at[1]) || least[1] - least[0] < 1e-5);
             assert_true(fabs(third[i] - least[2]) <= 1e-5 * least[2]);
         }
-        check_images(pass, n, x, z);
     }
 }
 
@@ -146,7 +116,7 @@ static void nearest_particles(void **state)
     for (size_t k = 0; k < 6 * 5 * 3 * 2; k++) {
         size_t D = dims[k % 6], N = numbers[k / 90];
         double scale = scales[k / 6 % 5], origin = origins[k / 30 % 3] * scale;
-        double *x = malloc(n * D * sizeof *x), *z = malloc(N * D * sizeof *z), middle[MOST], near[n], next[n];
+        double *x = malloc(n * D * sizeof *x), *z = malloc(N * D * sizeof *z), near[n], next[n];
         uint32_t cell[n];
         wv_geometry g = {.cost.kind = WVGD_SQEUCLID, .N = N, .D = D, .z = z};
         assert_true(x && z);
@@ -167,23 +137,6 @@ static void nearest_particles(void **state)
             check_cells(&g, n, x, cell, near, next);
             if (twins)
                 assert_int_equal(cell[11], 7);
-            for (size_t d = 0; d < D; d++)
-                middle[d] = origin + scale * test_random_normal(&r);
-            for (size_t i = 0; i < n * D; i++) {
-                double e = scale * test_random_normal(&r);
-                if (i / D % 2 == 0) {
-                    x[i] = middle[i % D] + e;
-                    x[i + D] = middle[i % D] - e;
-                }
-            }
-            size_t mark = wv_arena_mark(arena);
-            wv_nearest_sieve s;
-            assert_true(wv_nearest_mirrored(&g, middle, &s, arena));
-            for (size_t i = 0; i < n; i += 2 * WV_COLUMNS)
-                wv_nearest_assign_mirrored(&s, n - i < 2 * WV_COLUMNS ? n - i : 2 * WV_COLUMNS, x + i * D, cell + i,
-                                           near + i, next + i, arena);
-            wv_arena_release(arena, mark);
-            check_cells(&g, n, x, cell, near, next);
         }
         free(x);
         free(z);

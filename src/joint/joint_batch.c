@@ -63,7 +63,9 @@ static size_t reject(wvgd_fit *f, size_t j, size_t at)
     return kept - at;
 }
 
-/* Lists n points from `first` on as stretches, none of them too long; returns how many are listed now. */
+/* Lists the n points from `first` on of a proposal as stretches, none of them too long; returns how many are listed
+ * now.
+ */
 static size_t list(wvgd_fit *f, size_t listed, size_t first, size_t n, size_t proposal)
 {
     size_t piece = wv_workers_piece(f->b.n);
@@ -121,44 +123,23 @@ static void sort_by_cell(const wvgd_fit *f, const wv_cell_lists *lists)
     start[0] = 0;
 }
 
-/* Cells of a stretch of points and, where proposals are shared (plan), their densities, as long as they are at hand. */
-static void assign_stretch(wvgd_fit *f, void *context, size_t k)
+/* Cells of a piece of the points and, where proposals are shared (plan), their densities, as long as they are at hand.
+ */
+static void assign_piece(wvgd_fit *f, void *context, size_t k)
 {
-    const wv_stretch *s = &f->proposals.stretch[k];
     const wv_batch_density_plan *plan = context;
     wv_batch *b = &f->b;
     wv_geometry g = wv_partition_geometry(&f->cells);
-    wv_nearest_sieve sieve;
-    size_t mark = wv_arena_mark(f->arena); /* of the sieve */
-    bool pairs = s->proposal < f->proposals.n &&
-                 wv_nearest_mirrored(&g, f->proposals.p[s->proposal].q.mu, &sieve, f->arena);
-    for (size_t at = s->first, end = at + s->n, here; at < end; at += here) {
-        here = pairs && end - at > 2 * WV_COLUMNS ? 2 * WV_COLUMNS : end - at;
-        if (pairs)
-            wv_nearest_assign_mirrored(&sieve, here, b->x + at * f->D, b->cell + at, b->near + at, b->next + at,
-                                       f->arena);
-        else
-            wv_nearest_assign(&g, here, b->x + at * f->D, b->cell + at, b->near + at, b->next + at, f->arena);
-        if (plan)
-            wv_batch_density_some(f, b, plan, at, here);
-    }
-    wv_arena_release(f->arena, mark);
+    size_t piece = wv_workers_piece(b->n), at = k * piece, n = b->n - at < piece ? b->n - at : piece;
+    wv_nearest_assign(&g, n, b->x + at * f->D, b->cell + at, b->near + at, b->next + at, f->arena);
+    if (plan)
+        wv_batch_density_some(f, b, plan, at, n);
 }
 
-/* Cells of the points. Draws of a proposal are pairs of mirror images; those of proposals with few
- * draws are taken together. */
 static void assign(wvgd_fit *f, wv_batch_density_plan *plan)
 {
-    size_t from = 0, at = 0, listed = 0;
-    for (size_t c = 0; c < f->proposals.n; at += f->proposals.draws[c++])
-        if (plan && (double)f->proposals.draws[c] >= wv_policy.joint_mirrored_draws) {
-            listed = list(f, listed, from, at - from, f->proposals.n);
-            listed = list(f, listed, at, f->proposals.draws[c], c);
-            from = at + f->proposals.draws[c];
-        }
-    listed = list(f, listed, from, at - from, f->proposals.n);
-    wv_fit_run_tasks(f, listed, (double)(at * f->D) * (double)(f->N + (plan ? f->proposals.n : 0)), assign_stretch,
-                     plan);
+    wv_fit_run_tasks(f, wv_workers_pieces(f->b.n),
+                     (double)(f->b.n * f->D) * (double)(f->N + (plan ? f->proposals.n : 0)), assign_piece, plan);
 }
 
 /* Cells, lists and densities of a batch of the mixture. */

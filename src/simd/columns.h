@@ -46,10 +46,6 @@ typedef struct {
      * squared distance to any third. Columns up to the next multiple of 32 are done. */
     void (*nearby)(size_t D, size_t n, size_t N, const float *x, const float *z, int32_t *first, int32_t *second,
                    float *third);
-    /* The same for columns x and for their mirror images -x, but of squared distances less |x|^2, square[N] being
-     * the |z|^2: results for x, then, WV_COLUMNS further on, for -x. */
-    void (*nearby_mirrored)(size_t D, size_t n, size_t N, const float *x, const float *z, const float *square,
-                            int32_t *first, int32_t *second, float *third);
     /* A mixture of densities with the shares alpha[C]: log_m[] its log; log_q[C][], rows ld apart, become q / m.
      * exp(600) at most; NaN counts as nothing. */
     void (*shares)(size_t C, size_t n, size_t ld, const double *alpha, double *log_q, double *log_m);

@@ -364,40 +364,6 @@ WV_TARGET static void nearby(size_t D, size_t n, size_t N, const float *x, const
     }
 }
 
-WV_TARGET static void nearby_mirrored(size_t D, size_t n, size_t N, const float *x, const float *z, const float *square,
-                                      int32_t *first, int32_t *second, float *third)
-{
-    const narrow far = (float)INFINITY - (narrow){0};
-    for (size_t i = 0; i < n; i += 2 * NARROW) {
-        trio low = {{far, far, far}, {{0}, {0}}}, high = low, low_image = low, high_image = low;
-        for (size_t j = 0; j < N; j += 4) {
-            size_t from = j + 4 <= N ? j : N - 4;
-            const float *z0 = z + from * D, *z1 = z0 + D, *z2 = z1 + D, *z3 = z2 + D;
-            narrow a0 = {0}, a1 = {0}, a2 = {0}, a3 = {0}, b0 = {0}, b1 = {0}, b2 = {0}, b3 = {0};
-            for (size_t d = 0; d < D; d++) {
-                narrow v = load_narrow(x + d * WV_COLUMNS + i), w = load_narrow(x + d * WV_COLUMNS + i + NARROW);
-                a0 += v * z0[d], b0 += w * z0[d];
-                a1 += v * z1[d], b1 += w * z1[d];
-                a2 += v * z2[d], b2 += w * z2[d];
-                a3 += v * z3[d], b3 += w * z3[d];
-            }
-            narrow a[4] = {a0, a1, a2, a3}, b[4] = {b0, b1, b2, b3};
-            for (size_t k = j - from; k < 4; k++) {
-                int32_t at = (int32_t)(from + k);
-                insert(square[at] - 2.0F * a[k], at, &low);
-                insert(square[at] + 2.0F * a[k], at, &low_image);
-                insert(square[at] - 2.0F * b[k], at, &high);
-                insert(square[at] + 2.0F * b[k], at, &high_image);
-            }
-        }
-        size_t image = WV_COLUMNS + i;
-        put_trio(&low, first + i, second + i, third + i);
-        put_trio(&high, first + i + NARROW, second + i + NARROW, third + i + NARROW);
-        put_trio(&low_image, first + image, second + image, third + image);
-        put_trio(&high_image, first + image + NARROW, second + image + NARROW, third + image + NARROW);
-    }
-}
-
 WV_TARGET static void shares(size_t C, size_t n, size_t ld, const double *alpha, double *log_q, double *log_m)
 {
     const wv_lanes nothing = all(-INFINITY);
@@ -649,8 +615,7 @@ WV_TARGET static void row_secants(size_t D, size_t pairs, const double *const *s
         add_times(D, a[q] - product(D, y[q], v) / sy[q], s[q], v);
 }
 
-const wv_columns WV_SET = {turn,      subtract,   squares,       scale,        centre,
-                           mean,      add_logs,   exponentials,  tails,        apart,
-                           nearest,   highest,    shorten,       nearby,       nearby_mirrored,
-                           shares,    row_times,  row_secants,   row_distance, row_apart,
-                           row_means, row_slopes, row_quadratic, row_products, row_statistics};
+const wv_columns WV_SET = {turn,      subtract,     squares,    scale,         centre,       mean,
+                           add_logs,  exponentials, tails,      apart,         nearest,      highest,
+                           shorten,   nearby,       shares,     row_times,     row_secants,  row_distance,
+                           row_apart, row_means,    row_slopes, row_quadratic, row_products, row_statistics};
