@@ -15,7 +15,7 @@ source = sys.argv[1]
 os.chdir(source)
 listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], stdout=subprocess.PIPE, text=True)
 files = [f for f in listed.stdout.split("\n") if os.path.isfile(f)] or [
-    f for f in glob.glob("**", recursive=True) if os.path.isfile(f) and not f.startswith("build")]
+    f for f in glob.glob("**", recursive=True) if os.path.isfile(f) and not f.startswith("build") and "node_modules/" not in f]
 if len(files) < 100:
     sys.exit(f"{source} has {len(files)} files: expected the source tree")
 known = {"/" + f for f in files}

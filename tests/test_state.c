@@ -651,7 +651,7 @@ static void try_forged(const wvgd_model *model, const wvgd_options *o, const sav
     signal(SIGBUS, SIG_DFL);
     signal(SIGABRT, SIG_DFL);
     signal(SIGFPE, SIG_DFL);
-    alarm(120);
+    alarm(600);
     if (!fit)
         _exit(NO_MEMORY);
     bool taken = restore(fit, s, NULL) == WVGD_OK;

@@ -477,7 +477,7 @@ static int work_in_child(wv_thread_pool *crew)
     pid_t child = fork();
     if (child == 0) {
         bool all = true;
-        alarm(20);
+        alarm(300);
         c = (counts){.workers = 1};
         all = wv_thread_pool_run(crew, TASKS, count, &c) == 0 && !c.wrong;
         for (size_t i = 0; i < TASKS; i++)

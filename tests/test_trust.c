@@ -151,7 +151,7 @@ static void data_are_plain_files_with_a_hash(void **state)
     FILE *s = fopen(data, "w");
     assert_true(s && fputs("{\"weights\": [1], \"means\": [0], \"sds\": [1]}", s) >= 0 && !fclose(s));
     model_trust none = {0};
-    alarm(20);
+    alarm(300);
     assert_int_equal(open_it("mixture", pipe, none, "not a regular file"), EX_TEMPFAIL);
     assert_int_equal(open_it("mixture", "/dev/zero", none, "not a regular file"), EX_TEMPFAIL);
     assert_int_equal(open_it("mixture", "/dev/tty", none, "not a regular file"), EX_TEMPFAIL);

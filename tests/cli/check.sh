@@ -42,6 +42,16 @@ same_but_times() {
     cmp -s one other || complain "$1 and $2 differ: $(diff one other | head -5)"
 }
 
+# until_seen PROCESS COMMAND...: waits until COMMAND succeeds, for a minute at most, or until PROCESS has ended.
+until_seen() {
+    watched=$1
+    shift
+    for _ in $(seq 6000); do
+        if "$@" 2>/dev/null || ! kill -0 "$watched" 2>/dev/null; then return; fi
+        sleep 0.01
+    done
+}
+
 finish() {
     [ $failures = 0 ] || exit 1
     echo "all well"

@@ -9,7 +9,7 @@ LOCPATH=$tmp/locales
 export LOCPATH
 # glibc leaks the list of its directories; sanitizers are told
 echo leak:argz_add_sep >leaks
-LSAN_OPTIONS=suppressions=$tmp/leaks:print_suppressions=0
+LSAN_OPTIONS=${LSAN_OPTIONS:+$LSAN_OPTIONS:}suppressions=$tmp/leaks:print_suppressions=0
 export LSAN_OPTIONS
 plugin=$(dirname "$wvgd")/tests/plugin.so
 

@@ -8,7 +8,7 @@ limited() {
     kilobytes=$1
     shift
     (
-        ulimit -v "$kilobytes" && exec timeout 20 "$@"
+        ulimit -v "$kilobytes" && exec timeout 300 "$@"
     ) >stdout 2>stderr
     code=$?
     case $code in

@@ -2,27 +2,35 @@
 # resume.sh WVGD SOURCE: a run that is killed, interrupted or ended by a limit goes on to the same bits; threads do not matter; changed data are noticed.
 . "$(dirname "$0")/check.sh"
 awk 'BEGIN { print "a,b,y"; for (i = 0; i < 60; i++) { a = sin(1.7 * i); b = cos(2.3 * i + 1); print a "," b "," (a * b + 0.5 * sin(7 * i) > 0) } }' >rows.csv
-# for each solver some hundred iterations that take a second or two
+# for each solver some hundred iterations
 joint=("$wvgd" fit mixture --data mixture.json --solver joint --particles 10 --tol 0.002 --seed 3 --quiet)
 staged=("$wvgd" fit bnn --data rows.csv --hidden 1 --prior-sd 2 --seed 3 --evidence-se 0.006 --quiet)
 
 # ---- threads -------------------------------------------------------------------------------------------------------------------
-expect 0 silence "${joint[@]}" --threads 1 --out joint
+# how long a run takes here, in milliseconds
+timed() {
+    begun=$(date +%s%N)
+    expect "$@"
+    lasts=$((($(date +%s%N) - begun) / 1000000 + 1))
+}
+timed 0 silence "${joint[@]}" --threads 1 --out joint
+joint_lasts=$lasts
 expect 0 silence "${joint[@]}" --threads 2 --out two
 same_but_times joint two
-expect 0 anything "${staged[@]}" --threads 1 --out staged # whatever the verdict
+timed 0 anything "${staged[@]}" --threads 1 --out staged # whatever the verdict
+staged_lasts=$lasts
 expect 0 anything "${staged[@]}" --threads 2 --out two --overwrite
 same_but_times staged two
 
 # ---- kill -9 ---------------------------------------------------------------------------------------------------------------------
-# killed WHOLE KILLS COMMAND...: each life of the process lasts up to 0.4 s; when one gets to the end, the result is compared and another run is begun.
+# killed WHOLE MILLISECONDS KILLS COMMAND...: each life of the process lasts up to MILLISECONDS, or 0.4 s; when one gets to the end, the result is compared and another run is begun.
 RANDOM=7
 killed() {
-    whole=$1 wanted_kills=$2 kills=0 rounds=0 ends=0
-    shift 2
+    whole=$1 most=$(($2 < 400 ? $2 : 400)) wanted_kills=$3 kills=0 rounds=0 ends=0
+    shift 3
     while ((kills < wanted_kills)); do
         rounds=$((rounds + 1))
-        if ((rounds > 10 * wanted_kills)); then
+        if ((rounds > 20 * wanted_kills)); then
             complain "only $kills kills in $rounds rounds"
             break
         fi
@@ -32,7 +40,7 @@ killed() {
             "$@" --checkpoint-every 0.02 --out killed >stdout 2>stderr &
         fi
         process=$!
-        sleep "0.$((RANDOM % 30 + 10))"
+        sleep "0.$(printf '%03d' $((most / 4 + RANDOM % most * 3 / 4)))"
         kill -9 $process 2>/dev/null
         wait $process 2>/dev/null
         code=$?
@@ -46,7 +54,7 @@ killed() {
         *) complain "exit code $code after $kills kills: $(cat stderr)" ;;
         esac
     done
-    if [ -e killed ]; then
+    if [ -e killed/checkpoint ]; then
         expect 0 anything "$wvgd" fit --resume killed --quiet
         same_but_times "$whole" killed
         ls -A killed | grep -q '^[.]' && complain "a temporary file is left: $(ls -A killed)"
@@ -54,26 +62,26 @@ killed() {
     rm -rf killed
     echo "$whole: $kills kills, $ends ends before the last"
 }
-killed joint 12 "${joint[@]}"
-killed staged 8 "${staged[@]}"
+killed joint "$joint_lasts" 12 "${joint[@]}"
+killed staged "$staged_lasts" 8 "${staged[@]}"
 
 # ---- signals -----------------------------------------------------------------------------------------------------------------
-# stopped WHOLE SIGNAL COMMAND...: soon after the first checkpoint
+# stopped WHOLE SIGNAL COMMAND...: soon after the first checkpoint. On a busy machine a signal may come when all is done: once more, then.
 stopped() {
     whole=$1 signal=$2
     shift 2
-    rm -rf stopped
-    # a child of an interactive shell would get SIGINT; one in the background ignores it, unless told otherwise
-    perl -e '$SIG{INT} = $SIG{HUP} = "DEFAULT"; exec @ARGV' "$@" --out stopped >stdout 2>stderr &
-    process=$!
-    for _ in $(seq 200); do
-        [ ! -e stopped/checkpoint ] || break
-        sleep 0.01
+    for after in 0.05 0.05 0.02 0.02 0.01 0.01 0 0 0 0 0 0; do
+        rm -rf stopped
+        # a child of an interactive shell would get SIGINT; one in the background ignores it, unless told otherwise
+        perl -e '$SIG{INT} = $SIG{HUP} = "DEFAULT"; exec @ARGV' "$@" --out stopped >stdout 2>stderr &
+        process=$!
+        until_seen $process [ -e stopped/checkpoint ]
+        sleep $after
+        kill "-$signal" $process 2>/dev/null
+        wait $process
+        code=$?
+        [ $code = 0 ] || break
     done
-    sleep 0.05
-    kill "-$signal" $process
-    wait $process
-    code=$?
     [ $code = 130 ] || complain "exit code $code after SIG$signal: $(cat stderr)"
     grep -q '^wvgd: interrupted' stderr || complain "no word about SIG$signal: $(cat stderr)"
     for file in run.json checkpoint draws.csv particles.csv trace.csv; do
@@ -95,7 +103,7 @@ rm -rf stopped
 process=$!
 sleep 3
 kill -TERM $process
-(sleep 90 && kill -KILL $process) 2>/dev/null &
+(sleep 600 && kill -KILL $process) 2>/dev/null &
 watch=$!
 wait $process
 code=$?
@@ -107,8 +115,8 @@ grep -q '"stop": "time_up"' inside/run.json || complain "a run that was stopped 
 rm -rf inside
 perl -e '$SIG{HUP} = "IGNORE"; exec @ARGV' "${joint[@]}" --out stopped >stdout 2>stderr & # as nohup does
 process=$!
-sleep 0.2
-kill -HUP $process
+until_seen $process [ -e stopped/checkpoint ]
+kill -HUP $process 2>/dev/null
 wait $process || complain "a run that was to ignore SIGHUP has not: $(cat stderr)"
 same_but_times joint stopped
 

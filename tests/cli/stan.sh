@@ -138,10 +138,7 @@ for signal in TERM INT; do
     program "slow$signal.stan" '// sleep'
     perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' "$wvgd" stan "slow$signal.stan" --out run >stdout 2>stderr &
     process=$!
-    for _ in $(seq 300); do
-        ! grep -q "slow$signal" bridgestan/log || break
-        sleep 0.02
-    done
+    until_seen $process grep -q "slow$signal" bridgestan/log
     kill -$signal $process
     wait $process
     code=$?

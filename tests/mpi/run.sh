@@ -25,7 +25,7 @@ fail() {
 ranks() { # K COMMAND...
     local k=$1
     shift
-    timeout -k 5 120 "$mpirun" -n "$k" "$build/wvgd-mpi" "$@"
+    timeout -k 5 900 "$mpirun" -n "$k" "$build/wvgd-mpi" "$@"
 }
 # All that a run has found, without what depends on clocks and on the command line.
 found() {
@@ -152,7 +152,7 @@ shards)
     says 'needs a model with predictions' bnn --data "$source/data/iris.csv" --shard rows --cost functional
     ;;
 failure)
-    # jobs end within ten seconds, and what a machine that is busy takes to start and end one
+    # jobs end within a minute (a second or two where nothing else runs), and what a machine that is busy takes to start and end one
     begin=$SECONDS
     ranks 3 fit "$build/tests/ranked.so" --config 'none 0 0 0' --threads 1 -q --out "$tmp/good" >/dev/null 2>"$tmp/err" || fail "a model that does nothing wrong fails"
     slack=$((3 * (SECONDS - begin)))
@@ -166,24 +166,24 @@ failure)
         said "$pattern"
         [ ! -e "$tmp/run/run.json" ] || fail "'$config' leaves a result"
     }
-    fails 70 10 'on rank 1' 'fail 1 2 0'
+    fails 70 60 'on rank 1' 'fail 1 2 0'
     ! grep -q 'prints' "$tmp/out" || fail "rank 1 prints"
-    fails 70 10 'log_density returned 5' 'fail 0 2 0'
-    fails 70 10 'rank 2: the model ended the program' 'exit 2 2 0'
-    fails 65 10 'rank 2: .*no such file on this machine' 'refuse 2 0 0'
-    fails 65 10 'the model has 4 parameters on rank 1 and 3 on rank 0' 'other 1 0 0'
-    fails 70 16 'rank 1 has not answered for 4 s' 'hang 1 3 0' --rank-timeout 4
-    fails 70 16 'rank 0 has not answered for 4 s' 'hang 0 3 0' --rank-timeout 4
+    fails 70 60 'log_density returned 5' 'fail 0 2 0'
+    fails 70 60 'rank 2: the model ended the program' 'exit 2 2 0'
+    fails 65 60 'rank 2: .*no such file on this machine' 'refuse 2 0 0'
+    fails 65 60 'the model has 4 parameters on rank 1 and 3 on rank 0' 'other 1 0 0'
+    fails 70 66 'rank 1 has not answered for 4 s' 'hang 1 3 0' --rank-timeout 4
+    fails 70 66 'rank 0 has not answered for 4 s' 'hang 0 3 0' --rank-timeout 4
     # a rank that finds another file under the same path
     mkdir "$tmp/here" "$tmp/there"
     cp "$source/data/iris.csv" "$tmp/here/data.csv"
     sed '$d' "$tmp/here/data.csv" >"$tmp/there/data.csv"
-    timeout -k 5 120 "$mpirun" -n 1 -wdir "$tmp/here" "$build/wvgd-mpi" fit logistic --data data.csv --threads 1 -q --out "$tmp/none" : \
+    timeout -k 5 900 "$mpirun" -n 1 -wdir "$tmp/here" "$build/wvgd-mpi" fit logistic --data data.csv --threads 1 -q --out "$tmp/none" : \
         -n 1 -wdir "$tmp/there" "$build/wvgd-mpi" fit logistic --data data.csv --threads 1 -q --out "$tmp/none" >/dev/null 2>"$tmp/err" && fail "another data file is not refused"
     said 'the data file on rank 1 is not that of rank 0'
     [ ! -e "$tmp/none" ] || fail "another data file leaves a directory"
-    fails 70 10 'rank 1 was killed by signal 9' 'kill 1 3 0'
-    fails 70 10 'rank 0 was killed by signal 9' 'kill 0 3 0'
+    fails 70 60 'rank 1 was killed by signal 9' 'kill 1 3 0'
+    fails 70 60 'rank 0 was killed by signal 9' 'kill 0 3 0'
     ranks 3 fit --help >"$tmp/out" 2>"$tmp/err" || fail "help fails"
     [ "$(grep -c '^Usage' "$tmp/out")" = 1 ] && [ ! -s "$tmp/err" ] || fail "help is not shown once"
     # a run that shows whom it waits for
@@ -195,7 +195,7 @@ failure)
         rm -rf "$tmp/run"
         ranks 3 fit "$build/tests/ranked.so" --config 'none 0 0 2000' --checkpoint-every 0 --threads 1 -q --out "$tmp/run" >/dev/null 2>"$tmp/err" &
         job=$!
-        for _ in $(seq 100); do
+        for _ in $(seq 600); do
             [ "$(stat -c %s "$tmp/run/checkpoint" 2>/dev/null || echo 0)" = 0 ] || break
             sleep 0.1
         done
@@ -206,7 +206,7 @@ failure)
         [ -z "$victim" ] || kill -9 "$victim" 2>/dev/null || true
         begin=$SECONDS
         wait $job && [ -n "$victim" ] && [ ! -e "$tmp/run/run.json" ] && fail "a job without rank $rank succeeds"
-        [ $((SECONDS - begin)) -le $((10 + slack)) ] || [ -z "$victim" ] || fail "a job without rank $rank goes on for $((SECONDS - begin)) s"
+        [ $((SECONDS - begin)) -le $((60 + slack)) ] || [ -z "$victim" ] || fail "a job without rank $rank goes on for $((SECONDS - begin)) s"
         if [ ! -e "$tmp/run/run.json" ]; then
             ranks $((rank + 1)) fit --resume "$tmp/run" "$build/tests/ranked.so" --threads 1 -q >/dev/null 2>"$tmp/err" || fail "cannot resume without rank $rank"
         fi
@@ -228,7 +228,7 @@ python)
     fi
     export WVGD_LIBRARY_DIR="$build" PYTHONPATH="$source/python" PYTHONDONTWRITEBYTECODE=1 OPENBLAS_NUM_THREADS=1
     fits() { # K WHAT
-        timeout -k 5 60 "$mpirun" -n "$1" "$python" -W ignore "$source/tests/mpi/fit.py" "$2" >"$tmp/out" 2>"$tmp/err" || fail "$2 fails on $1 ranks"
+        timeout -k 5 900 "$mpirun" -n "$1" "$python" -W ignore "$source/tests/mpi/fit.py" "$2" >"$tmp/out" 2>"$tmp/err" || fail "$2 fails on $1 ranks"
     }
     for kind in gradient differences prior; do
         fits 1 $kind

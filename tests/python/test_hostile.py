@@ -240,7 +240,7 @@ class Sharing(unittest.TestCase):
         worker = int(process.stdout.readline())
         process.kill()
         process.communicate()
-        for _ in range(100):
+        for _ in range(600):
             if not Path(f"/proc/{worker}").exists() or " Z " in Path(f"/proc/{worker}/stat").read_text():
                 break
             time.sleep(0.1)
