@@ -13,6 +13,7 @@
  * the posterior is to a standard normal in u: the gap of the log evidence to the mean of log p~ - log N, and the
  * effective share of draws of 0.8 N + 0.2 t_5. */
 #include "bend/targets.h"
+#include "ascending.h"
 #include "fit.h"
 #include "test_random.h"
 #include "weights.h"
@@ -67,12 +68,6 @@ static void draw_heavy(test_random *state, size_t n, size_t D, double *u, double
         }
         log_ratio[i] = log(1 - share + share * exp(constant - (nu + d) / 2 * log1p(square / nu) + square / 2));
     }
-}
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 /* Medians of the mean squares of scores + u of the arguments and of the others: 0 for a standard normal. */

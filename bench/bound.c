@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "random_fit.h"
+#include "ascending.h"
 #include "targets.h"
 #include "wvgd.h"
 
@@ -81,12 +82,6 @@ static void fit_one(uint64_t number, tally *of_kind, tally *all)
     fflush(stdout);
     wvgd_free(fit);
     wvgd_model_close(&model);
-}
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 static void print_row(const char *name, tally *t)

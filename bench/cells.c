@@ -8,6 +8,7 @@
  *     cells gap [SEEDS [D]]           log evidence - PELBO in 2, 5, 10 and 31 dimensions, or D, and the time of a fit
  * Options after these: --cost C, --family F, --solver S. */
 #include "logistic_truth.h"
+#include "ascending.h"
 #include "mixture_tables.h"
 #include "oracle1d.h"
 #include "targets.h"
@@ -126,12 +127,6 @@ static double loss_of(const oracle1d_target *t, size_t N, const ensemble *e, siz
     oracle1d_interval cell = oracle1d_cell(N, e->z, j);
     *best = oracle1d_best_in(t, cell);
     return best->elbo - oracle1d_component_in(t, cell, e->mu[j], e->sd[j]).elbo;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 /* Losses of the cells of all fits with N particles. */

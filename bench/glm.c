@@ -4,6 +4,7 @@
  * likelihood, points a second, time over that of logistic, time over that of the bare loop: medians of turns. */
 #include "../models/models.h"
 #include "../models/pass.h"
+#include "ascending.h"
 #include <cblas.h>
 #include <math.h>
 #include <stdint.h>
@@ -73,15 +74,9 @@ static void run_bare(const bare *b)
     }
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(double *x)
 {
-    qsort(x, TURNS, sizeof *x, by_value);
+    qsort(x, TURNS, sizeof *x, ascending);
     return x[TURNS / 2];
 }
 

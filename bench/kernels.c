@@ -6,6 +6,7 @@
  * and of ratios the median over repeats. */
 #include "../models/models.h"
 #include "../models/pass.h"
+#include "ascending.h"
 #include "kernels/limit.h"
 #include <math.h>
 #include <stdint.h>
@@ -113,18 +114,12 @@ static void measure(size_t n, contest *c)
         }
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median_ratio(const contest *a, const contest *b)
 {
     double ratio[MOST_REPEATS];
     for (int i = 0; i < repeats; i++)
         ratio[i] = a->rate[i] / b->rate[i];
-    qsort(ratio, (size_t)repeats, sizeof *ratio, compare);
+    qsort(ratio, (size_t)repeats, sizeof *ratio, ascending);
     return ratio[repeats / 2];
 }
 

@@ -47,12 +47,6 @@ static const likely_word commands[] = {
     {"batch", "batches are not available yet; run wvgd fit once for each data set"},
 };
 
-static bool ends_in(const char *name, const char *end)
-{
-    size_t length = strlen(name), tail = strlen(end);
-    return length > tail && !strcmp(name + length - tail, end);
-}
-
 /* A model or a data file in the place of a command. */
 static int refuse_other_word(const char *name, failure *f)
 {

@@ -8,6 +8,7 @@
  * is found by steps that know a gradient only, medoids are shown as well, under both costs: the best N of 500 draws
  * from the posterior, which need no steps. */
 #include "medoids.h"
+#include "ascending.h"
 #include "model_data.h"
 #include "models.h"
 #include "random.h"
@@ -197,18 +198,12 @@ static void fill_costs(bnn_split *s, bool functional)
                 functional ? angle(s, s->out + i * s->train, s->out + k * s->train) : distance(s, i, k);
 }
 
-static int upwards(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Of pairs of draws that follow each other. */
 static double median_angle(bnn_split *s)
 {
     for (size_t i = 0; i < DRAWS; i++)
         s->value[i] = angle(s, s->out + i * s->train, s->out + (i + 1) % DRAWS * s->train);
-    qsort(s->value, DRAWS, sizeof *s->value, upwards);
+    qsort(s->value, DRAWS, sizeof *s->value, ascending);
     return s->value[DRAWS / 2];
 }
 

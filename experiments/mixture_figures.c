@@ -3,6 +3,7 @@
  *     figure_b   the joint solver at work on the first target: transport densities at some iterations,
  *                paths of particles, borders of cells */
 #include "mixture.h"
+#include "ascending.h"
 #include "gnuplot.h"
 #include <math.h>
 #include <stdlib.h>
@@ -45,12 +46,6 @@ static void put_errors(FILE *s, const mixture_runs *all, mixture_method m, const
     fputs("EOD\n", s);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The median over targets of what is the best possible. */
 static void put_optima(FILE *s, const mixture_runs *all)
 {
@@ -59,7 +54,7 @@ static void put_optima(FILE *s, const mixture_runs *all)
     for (size_t N = LEAST_N; N <= MOST_N && ise; N++) {
         for (size_t t = 0; t < all->list.n; t++)
             ise[t] = all->list.optimum[t * NUMBERS_N + N - LEAST_N].ise;
-        qsort(ise, all->list.n, sizeof *ise, by_value);
+        qsort(ise, all->list.n, sizeof *ise, ascending);
         fprintf(s, "%zu %.8g\n", N, (ise[(all->list.n - 1) / 2] + ise[all->list.n / 2]) / 2);
     }
     fputs("EOD\n", s);

@@ -1,5 +1,6 @@
 /* mixture_targets.c - targets of the mixture experiment. */
 #include "mixture_targets.h"
+#include "ascending.h"
 #include "json_file.h"
 #include "models.h"
 #include "random.h"
@@ -195,12 +196,6 @@ void target_range(const mixture_target *t, double *low, double *high)
 }
 
 /* ---- quadrature -------------------------------------------------------------------------------------------------- */
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 int make_quadrature(double low, double high, size_t borders, const double *border, quadrature *q, failure *f)
 {
     enum { PANELS = 400, POINTS = 5 };
@@ -221,7 +216,7 @@ int make_quadrature(double low, double high, size_t borders, const double *borde
     for (size_t i = 0; i < borders; i++)
         if (border[i] > low && border[i] < high)
             end[n++] = border[i];
-    qsort(end, n, sizeof *end, by_value);
+    qsort(end, n, sizeof *end, ascending);
     for (size_t i = 0; i + 1 < n; i++)
         for (size_t k = 0; k < POINTS; k++) {
             double half = (end[i + 1] - end[i]) / 2;

@@ -1,5 +1,6 @@
 /* reproduce.c - the table of experiments, their files, and threads that share their jobs. */
 #include "reproduce.h"
+#include "ascending.h"
 #include "gnuplot.h"
 #include "progress.h"
 #include "run_directory.h"
@@ -69,12 +70,6 @@ int draw_result(const reproduction *r, const char *name, unsigned width, unsigne
     return 0;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 sample_summary summarise_sample(size_t n, const double *x)
 {
     sample_summary s = {n, 0, 0, NAN, NAN, NAN, NAN};
@@ -88,7 +83,7 @@ sample_summary summarise_sample(size_t n, const double *x)
     s.se = s.sd / sqrt((double)n);
     if (sorted && isfinite(s.mean)) {
         memcpy(sorted, x, n * sizeof *sorted);
-        qsort(sorted, n, sizeof *sorted, by_value);
+        qsort(sorted, n, sizeof *sorted, ascending);
         s.least = sorted[0];
         s.most = sorted[n - 1];
         s.median = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;

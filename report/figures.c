@@ -1,6 +1,8 @@
 /* figures.c - scripts for gnuplot, with the data inline. */
 #include "figures.h"
+#include "ascending.h"
 #include "gnuplot.h"
+#include "json_values.h"
 #include "write.h"
 #include <errno.h>
 #include <math.h>
@@ -47,12 +49,6 @@ static double tick_step(double range)
 {
     double power = pow(10, floor(log10(range / 3))), steps = range / 3 / power;
     return isfinite(power) && power > 0 ? power * (steps < 2 ? 1 : steps < 5 ? 2 : 5) : 1;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 static double keep_between(double x, double lo, double hi)
@@ -140,7 +136,7 @@ static bool put_pair(FILE *s, const run_view *v)
         for (size_t j = 0; j < v->N; j++) {
             const json_t *p = json_array_get(json_object_get(v->run, "particles"), j), *z = json_object_get(p, "z");
             const double *q = v->transformed ? v->particle + j * v->P : (double[]){run_item(z, 0), run_item(z, 1)};
-            put_row(s, 4, (double[]){q[0], q[1], 0.8 + 3 * sqrt(fmax(run_number(p, "beta"), 0)), (double)(j + 1)});
+            put_row(s, 4, (double[]){q[0], q[1], 0.8 + 3 * sqrt(fmax(number_at(p, "beta"), 0)), (double)(j + 1)});
         }
         fputs("EOD\n", s);
     }
@@ -170,8 +166,8 @@ static bool put_masses(FILE *s, const run_view *v)
     fputs("$masses << EOD\n", s);
     for (size_t j = 0; j < v->N; j++) {
         const json_t *p = json_array_get(json_object_get(v->run, "particles"), j);
-        some += isfinite(run_number(p, "beta")) ? 1 : 0; /* SVGD has none */
-        put_row(s, 3, (double[]){(double)(j + 1), run_number(p, "beta"), 2 * run_number(p, "beta_se")});
+        some += isfinite(number_at(p, "beta")) ? 1 : 0; /* SVGD has none */
+        put_row(s, 3, (double[]){(double)(j + 1), number_at(p, "beta"), 2 * number_at(p, "beta_se")});
     }
     fprintf(s,
             "EOD\nset boxwidth 0.6\nset yrange [0:*]\nset xrange [0.3:%g]\nset xtics %d\nset key off\n"
@@ -189,7 +185,7 @@ static bool put_masses(FILE *s, const run_view *v)
  * finite, and in order when this returns. */
 static void find_bound_range(size_t n, double *y, double pelbo, double se, double evidence, double *lo, double *hi)
 {
-    qsort(y, n, sizeof *y, compare);
+    qsort(y, n, sizeof *y, ascending);
     double early = y[n / 10], most = y[n - 1], gap = evidence - pelbo;
     *lo = fmax(y[0], early - 1.5 * (most - early) - 0.5);
     *hi = most;
@@ -212,8 +208,8 @@ static bool put_training(FILE *s, const run_view *v)
 {
     const number_table *t = &v->trace;
     const json_t *bounds = json_object_get(v->run, "evidence"), *final = json_object_get(bounds, "pelbo");
-    double pelbo = run_number(final, "value"), pelbo_se = run_number(final, "se"),
-           evidence = run_number(json_object_get(bounds, "importance"), "value");
+    double pelbo = number_at(final, "value"), pelbo_se = number_at(final, "se"),
+           evidence = number_at(json_object_get(bounds, "importance"), "value");
     size_t iteration = table_column(t, "iteration"), bound = table_column(t, "pelbo"), se = table_column(t, "pelbo_se"),
            n = 0;
     if (!t->columns || iteration == t->columns || bound == t->columns || se == t->columns)

@@ -4,6 +4,7 @@
  * modes. In small samples the equation may have a zero that is far too small: the bandwidth is at least 0.8 sd
  * n^(-1/5), sd that of the values around the means of their cells, where there are several. */
 #include "kernel_density.h"
+#include "ascending.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,12 +131,6 @@ bool estimate_density(const weighted_values *v, size_t grid, double lo, double h
     return bins != NULL;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The finite ones of n values, in order: how many goes to *k. NULL: no memory. */
 static double *sort_values(size_t n, const double *x, size_t stride, size_t *k)
 {
@@ -145,7 +140,7 @@ static double *sort_values(size_t n, const double *x, size_t stride, size_t *k)
         if (isfinite(x[i * stride]))
             sorted[(*k)++] = x[i * stride];
     if (*k)
-        qsort(sorted, *k, sizeof *sorted, compare);
+        qsort(sorted, *k, sizeof *sorted, ascending);
     return sorted;
 }
 

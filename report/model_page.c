@@ -5,6 +5,7 @@
  *     mixture   in one dimension, the density itself
  * Regressions have a page of their own kind (regression_page.c). */
 #include "model_data.h"
+#include "json_values.h"
 #include "pack.h"
 #include "regression_page.h"
 #include "report.h"
@@ -85,7 +86,7 @@ static ranked *rank_particles(const run_view *v)
 {
     ranked *r = malloc((v->N + 1) * sizeof *r);
     for (size_t j = 0; r && j < v->N; j++) {
-        double beta = run_number(json_array_get(json_object_get(v->run, "particles"), j), "beta");
+        double beta = number_at(json_array_get(json_object_get(v->run, "particles"), j), "beta");
         r[j] = (ranked){isfinite(beta) ? beta : 0, j};
     }
     if (r)

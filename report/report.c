@@ -2,6 +2,7 @@
  * history packed (pack.h). Budgets keep the page below 10 MB: where there is more, draws and frames are thinned and
  * the lightest components go without ellipses, and a note says so. */
 #include "report.h"
+#include "json_values.h"
 #include "pack.h"
 #include "run_json.h"
 #include <lapacke.h>
@@ -59,7 +60,7 @@ static json_t *column(const json_t *list, const char *key)
 {
     json_t *a = json_array();
     for (size_t j = 0; j < json_array_size(list); j++)
-        json_array_append_new(a, json_number(run_number(json_array_get(list, j), key)));
+        json_array_append_new(a, json_number(number_at(json_array_get(list, j), key)));
     return a;
 }
 
@@ -150,8 +151,8 @@ static json_t *describe_particles(run_view *v, size_t *budget)
     if (v->particle)
         json_object_set_new(o, "shown", pack_floats(v->N * v->P, v->particle));
     (are_bent(v, "particles") ? add_bent_shapes : add_shapes)(o, list, v->D, budget);
-    if (are_drawn(v, "particles") && run_number(o, "correlated") < (double)v->N)
-        note(v, "the page shows ellipses for %.0f of %zu particles only", run_number(o, "correlated"), v->N);
+    if (are_drawn(v, "particles") && number_at(o, "correlated") < (double)v->N)
+        note(v, "the page shows ellipses for %.0f of %zu particles only", number_at(o, "correlated"), v->N);
     return o;
 }
 
@@ -165,8 +166,8 @@ static json_t *describe_components(run_view *v, size_t *budget)
     json_object_set_new(o, "weight", list ? column(list, "weight") : json_array());
     if (list)
         (are_bent(v, "components") ? add_bent_shapes : add_shapes)(o, list, v->D, budget);
-    if (list && are_drawn(v, "components") && run_number(o, "correlated") < (double)json_array_size(list))
-        note(v, "the page shows ellipses for %.0f of %zu mixture components only", run_number(o, "correlated"),
+    if (list && are_drawn(v, "components") && number_at(o, "correlated") < (double)json_array_size(list))
+        note(v, "the page shows ellipses for %.0f of %zu mixture components only", number_at(o, "correlated"),
              json_array_size(list));
     return o;
 }
@@ -505,11 +506,11 @@ static json_t *describe_cells(const run_view *v)
     const char *cost = json_is_string(text) ? json_string_value(text) : "unknown";
     json_t *o = json_object();
     json_object_set_new(o, "cost", json_string(cost));
-    json_object_set_new(o, "power", json_number(strcmp(cost, "l1") ? run_number(options, "power") : 1));
+    json_object_set_new(o, "power", json_number(strcmp(cost, "l1") ? number_at(options, "power") : 1));
     add_metric(o, v, cost);
     if (!strcmp(cost, "own"))
         add_own(o, v);
-    if (run_number(o, "agreement") != 1)
+    if (number_at(o, "agreement") != 1)
         add_raster(o, v);
     return o;
 }

@@ -40,7 +40,6 @@ void free_view(run_view *v);
 __attribute__((format(printf, 2, 3))) void note(run_view *v, const char *format, ...);
 
 /* Values of run.json that may be missing: NAN then. */
-double run_number(const json_t *object, const char *key);
 double run_item(const json_t *list, size_t i);
 
 /* Was it the staged solver? Its trace and history then tell of the ELBO of a mixture, which is cut into cells last. */

@@ -11,12 +11,6 @@
 #include <sys/stat.h>
 #include <sysexits.h>
 
-double run_number(const json_t *object, const char *key)
-{
-    const json_t *v = json_object_get(object, key);
-    return json_is_number(v) ? json_number_value(v) : NAN;
-}
-
 double run_item(const json_t *list, size_t i)
 {
     const json_t *v = json_array_get(list, i);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "support/logistic_truth.h"
+#include "ascending.h"
 #include "support/fitted.h"
 #include "support/near.h"
 #include "support/oracle1d.h"
@@ -28,12 +29,6 @@ static wvgd_options options_of(size_t N, wvgd_family family, uint64_t seed)
     o.family = family;
     o.seed = seed;
     return o;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 /* ---- two minima -------------------------------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "kmeans.h"
+#include "ascending.h"
 #include "support/near.h"
 #include "support/test_random.h"
 
@@ -64,12 +65,6 @@ static void a_regular_simplex(void **state)
     }
     wv_mixture_free(&mixture);
     wv_workers_free(&workers);
-}
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 /* Four clusters on a line, of equal weight and width, with gaps of 1, 10 and 1: two particles on the left pair and one

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "batch.h"
+#include "ascending.h"
 #include "draws.h"
 #include "particle.h"
 #include "support/near.h"
@@ -54,12 +55,6 @@ static wvgd_options squared_diag(size_t N)
     o.cost = WVGD_SQEUCLID;
     o.family = WVGD_DIAG;
     return o;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 /* ---- the standard normal ----------------------------------------------------------------------------------------- */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "support/fitted.h"
+#include "ascending.h"
 #include "support/near.h"
 #include "support/targets.h"
 #include "support/test_random.h"
@@ -291,12 +292,6 @@ static void moments(void **state)
 }
 
 /* ---- draws ------------------------------------------------------------------------------------------------------- */
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* A final batch that has to be extended, several times over, is extended by draws that it does not have yet: no two
  * closing draws are alike (of 50,000 random doubles two are, with a chance of 1e-6). And its standard error is true:
  * over ten seeds the z-scores have a root mean square of 1 to within 4 / sqrt(20). */
@@ -324,7 +319,7 @@ static void fresh_draws(void **state)
         assert_non_null(first);
         for (size_t i = 0; i < n; i++)
             first[i] = x[i * D];
-        qsort(first, n, sizeof *first, by_value);
+        qsort(first, n, sizeof *first, ascending);
         for (size_t i = 1; i < n; i++)
             alike += first[i] == first[i - 1];
         assert_int_equal(alike, 0);

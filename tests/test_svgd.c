@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "kde.h"
+#include "ascending.h"
 #include "kernel.h"
 #include "mixture_targets.h"
 #include "models.h"
@@ -121,12 +122,6 @@ static void test_bands(void **state)
     free(z);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Odd and even numbers of pairs; points that move on a little, as in a run, a lot, and into one place. */
 static void test_median(void **state)
 {
@@ -142,7 +137,7 @@ static void test_median(void **state)
             for (size_t i = 0; i < n; i++)
                 for (size_t j = 0; j < i; j++)
                     distance[pairs++] = sqrt(-log(kernel(z + i * D, z + j * D, 1e6)) * 1e6);
-            qsort(distance, pairs, sizeof *distance, by_value);
+            qsort(distance, pairs, sizeof *distance, ascending);
             double median = (distance[(pairs - 1) / 2] + distance[pairs / 2]) / 2;
             svgd_kernel_distances(k, z);
             double h = svgd_kernel_median(k), wanted = m == 5 ? 1 : median * median / log((double)n);
@@ -219,7 +214,7 @@ static void test_normal(void **state)
     svgd *s = run(&model, &o, z, 100000, &v);
     assert_true(v.converged);
     memcpy(z, v.z, sizeof z);
-    qsort(z, n, sizeof *z, by_value);
+    qsort(z, n, sizeof *z, ascending);
     for (size_t i = 0; i < n; i++) {
         double phi = 0;
         for (size_t j = 0; j < n; j++) {

@@ -6,6 +6,7 @@
 #include "compare.h"
 #include "cut_text.h"
 #include "json_bytes.h"
+#include "json_values.h"
 #include "run_directory.h"
 #include "run_json.h"
 #include "session.h"
@@ -17,17 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
-
-static double number_at(const json_t *object, const char *key)
-{
-    const json_t *v = json_object_get(object, key);
-    return json_is_number(v) ? json_number_value(v) : NAN;
-}
-
-static const char *text_at(const json_t *object, const char *key)
-{
-    return json_string_value(json_object_get(object, key));
-}
 
 static int no_memory(failure *f)
 {
@@ -276,13 +266,18 @@ static void free_runs(run_list *all)
     free(all->run);
 }
 
-static int read_runs(size_t n, const char *const *dir, run_list *all, failure *f)
+static int take_room(size_t n, run_list *all, failure *f)
 {
     *all = (run_list){n, calloc(n + 1, sizeof(json_t *))};
     if (!all->run)
         return no_memory(f);
-    if (n < 2)
-        return fail(f, EX_USAGE, "compare: found %zu run%s, expected at least two", n, n == 1 ? "" : "s");
+    return n < 2 ? fail(f, EX_USAGE, "compare: found %zu run%s, expected at least two", n, n == 1 ? "" : "s") : 0;
+}
+
+static int read_runs(size_t n, const char *const *dir, run_list *all, failure *f)
+{
+    if (take_room(n, all, f))
+        return f->code;
     for (size_t i = 0; i < n; i++)
         if (read_run(dir[i], &all->run[i], f))
             return f->code;
@@ -291,11 +286,8 @@ static int read_runs(size_t n, const char *const *dir, run_list *all, failure *f
 
 static int take_runs(size_t n, wvgd_session *const *session, run_list *all, failure *f)
 {
-    *all = (run_list){n, calloc(n + 1, sizeof(json_t *))};
-    if (!all->run)
-        return no_memory(f);
-    if (n < 2)
-        return fail(f, EX_USAGE, "compare: found %zu run%s, expected at least two", n, n == 1 ? "" : "s");
+    if (take_room(n, all, f))
+        return f->code;
     for (size_t i = 0; i < n; i++) {
         if (session[i] && describe_session(session[i], f))
             return f->code;

@@ -491,30 +491,28 @@ static int parse_signed(parser *p)
     return p->f->code ? NO_NODE : n;
 }
 
-static int parse_product(parser *p)
+/* Operands of two operators of one rank, from left to right. */
+static int parse_chain(parser *p, int (*operand)(parser *), const token_kind sign[2], const node_kind node[2])
 {
     size_t at = p->at;
-    int n = parse_signed(p);
-    while (!p->f->code && (p->kind == T_TIMES || p->kind == T_SLASH)) {
-        node_kind kind = p->kind == T_TIMES ? NODE_MULTIPLY : NODE_DIVIDE;
+    int n = operand(p);
+    while (!p->f->code && (p->kind == sign[0] || p->kind == sign[1])) {
+        node_kind kind = node[p->kind == sign[1]];
         advance(p);
-        int right = parse_signed(p);
+        int right = operand(p);
         n = add_node(p, kind, n, right, at);
     }
     return n;
 }
 
+static int parse_product(parser *p)
+{
+    return parse_chain(p, parse_signed, (token_kind[]){T_TIMES, T_SLASH}, (node_kind[]){NODE_MULTIPLY, NODE_DIVIDE});
+}
+
 static int parse_expression(parser *p)
 {
-    size_t at = p->at;
-    int n = parse_product(p);
-    while (!p->f->code && (p->kind == T_PLUS || p->kind == T_MINUS)) {
-        node_kind kind = p->kind == T_PLUS ? NODE_ADD : NODE_SUBTRACT;
-        advance(p);
-        int right = parse_product(p);
-        n = add_node(p, kind, n, right, at);
-    }
-    return n;
+    return parse_chain(p, parse_product, (token_kind[]){T_PLUS, T_MINUS}, (node_kind[]){NODE_ADD, NODE_SUBTRACT});
 }
 
 /* ---- terms ------------------------------------------------------------------------------------------------------- */

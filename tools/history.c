@@ -1,6 +1,7 @@
 /* history.c - frames of a run: chosen, kept as JSON in the record of the run, written as a table
  * with a row for each point. */
 #include "history.h"
+#include "json_values.h"
 #include "run_directory.h"
 #include "write.h"
 #include <math.h>
@@ -33,12 +34,6 @@ static json_t *member(json_t *object, const char *key, json_t *(*make)(void))
     return json_object_get(object, key);
 }
 
-static size_t count_of(const json_t *object, const char *key)
-{
-    json_int_t n = json_integer_value(json_object_get(object, key));
-    return n > 0 ? (size_t)n : 0;
-}
-
 /* "" where there is no text: a record may have been written by anybody. */
 static const char *text_of(const json_t *object, const char *key)
 {
@@ -46,15 +41,10 @@ static const char *text_of(const json_t *object, const char *key)
     return text ? text : "";
 }
 
-static void set_count(json_t *object, const char *key, size_t n)
-{
-    json_object_set_new(object, key, json_integer((json_int_t)n));
-}
-
 /* Counts a batch of the stage. Is it to become a frame? */
 static bool is_wanted(json_t *stage)
 {
-    size_t seen = count_of(stage, "seen"), stride = count_of(stage, "stride");
+    size_t seen = count_at(stage, "seen"), stride = count_at(stage, "stride");
     if (!stride)
         set_count(stage, "stride", stride = 1);
     set_count(stage, "seen", seen + 1);
@@ -64,7 +54,7 @@ static bool is_wanted(json_t *stage)
 /* Drops every second frame of a stage that has too many. */
 static void thin(json_t *frames, json_t *stage, const char *name, size_t room)
 {
-    size_t n = 0, stride = 2 * count_of(stage, "stride");
+    size_t n = 0, stride = 2 * count_at(stage, "stride");
     for (size_t i = 0; i < json_array_size(frames); i++)
         n += !strcmp(text_of(json_array_get(frames, i), "stage"), name);
     if (n <= room)
@@ -72,7 +62,7 @@ static void thin(json_t *frames, json_t *stage, const char *name, size_t room)
     set_count(stage, "stride", stride);
     for (size_t i = json_array_size(frames); i-- > 0;) {
         const json_t *frame = json_array_get(frames, i);
-        if (!strcmp(text_of(frame, "stage"), name) && count_of(frame, "number") % stride)
+        if (!strcmp(text_of(frame, "stage"), name) && count_at(frame, "number") % stride)
             json_array_remove(frames, i);
     }
 }
@@ -104,7 +94,7 @@ static void add_frame(json_t *asked, const char *stage, const wvgd_fit *fit, con
     wvgd_progress p;
     wvgd_get_progress(fit, &p);
     json_object_set_new(frame, "stage", json_string(stage));
-    set_count(frame, "number", counts ? count_of(counts, "seen") - 1 : 0);
+    set_count(frame, "number", counts ? count_at(counts, "seen") - 1 : 0);
     set_count(frame, "iteration", p.iteration);
     set_count(frame, "evaluations", p.evaluations);
     json_object_set_new(frame, "pelbo", rounded(p.pelbo));
@@ -177,7 +167,7 @@ static void put_frame(FILE *s, size_t index, const json_t *frame, size_t D)
 {
     const json_t *weight = json_object_get(frame, "weight"), *z = json_object_get(frame, "z");
     for (size_t k = 0; k < json_array_size(weight); k++) {
-        fprintf(s, "%zu,%zu,%zu,", index, count_of(frame, "iteration"), count_of(frame, "evaluations"));
+        fprintf(s, "%zu,%zu,%zu,", index, count_at(frame, "iteration"), count_at(frame, "evaluations"));
         put_name(s, text_of(frame, "stage"));
         putc(',', s);
         put_number(s, number(json_object_get(frame, "pelbo")));

@@ -1044,12 +1044,6 @@ static int open_own(const model_request *request, session *s, opened_model *out,
 }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
-static bool ends_in(const char *name, const char *end)
-{
-    size_t length = strlen(name), tail = strlen(end);
-    return length > tail && !strcmp(name + length - tail, end);
-}
-
 /* Names that other programs have for these models. */
 static const char *meant_model(const char *name)
 {

@@ -2,6 +2,7 @@
  *     F(x) = sum_k Phi((x - m_k) / s_k) / n = p
  * by Newton steps, kept between two points with F < p <= F. */
 #include "predictive.h"
+#include "ascending.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -18,15 +19,9 @@ void describe_draws(size_t n, const double *x, double *mean, double *sd)
         *sd = INFINITY;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 void sort_draws(size_t n, double *x)
 {
-    qsort(x, n, sizeof *x, by_value);
+    qsort(x, n, sizeof *x, ascending);
 }
 
 double sorted_quantile(size_t n, const double *x, double p)

@@ -1,6 +1,7 @@
 /* run_record.c - reads the record of what was asked, and opens the model that it names. */
 #include "run_record.h"
 #include "fit_options.h"
+#include "json_values.h"
 #include "run_directory.h"
 #include "run_json.h"
 #include "text.h"
@@ -18,11 +19,6 @@ json_t *absolute_path(const char *path)
     json_t *json = path ? json_text(real ? real : path) : json_null();
     free(real);
     return json;
-}
-
-static const char *text_at(const json_t *texts, const char *name)
-{
-    return json_string_value(json_object_get(texts, name));
 }
 
 /* ---- reading it -------------------------------------------------------------------------------------------------- */
@@ -447,7 +443,7 @@ static json_t *levels_json(const opened_model *model)
         json_object_set_new(levels, model->facts->target, names_json(2, model->facts->label));
     for (size_t c = 0; model->columns && c < model->columns->csv.columns; c++) {
         const data_column *column = &model->columns->column[c];
-        if (column->used && !column->response && column->levels)
+        if (is_feature(column) && column->levels)
             json_object_set_new(levels, column->name, names_json(column->levels, column->level));
     }
     return levels;
@@ -459,7 +455,7 @@ static json_t *kinds_json(const data_table *t)
     static const char *const kinds[] = {"numeric", "boolean", "categorical"};
     json_t *columns = json_object();
     for (size_t c = 0; c < t->csv.columns; c++)
-        if (t->column[c].used && !t->column[c].response)
+        if (is_feature(&t->column[c]))
             json_object_set_new(columns, t->column[c].name, json_string(kinds[t->column[c].kind]));
     return columns;
 }

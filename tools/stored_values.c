@@ -1,6 +1,7 @@
 /* stored_values.c - writes rows of shown quantities behind a state, and finds a row again by the bytes of its point. */
 #define _GNU_SOURCE
 #include "stored_values.h"
+#include "json_values.h"
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -22,12 +23,6 @@ bool has_stored_values(const json_t *asked)
 void forget_stored_values(json_t *asked)
 {
     json_object_del(json_object_get(asked, "reopen"), "stored");
-}
-
-static size_t count_at(const json_t *object, const char *key)
-{
-    json_int_t n = json_integer_value(json_object_get(object, key));
-    return n > 0 ? (size_t)n : 0;
 }
 
 /* Bytes of the rows; SIZE_MAX: too many for any file. */

@@ -2,6 +2,7 @@
 #include "summary.h"
 #include "cut_text.h"
 #include "json_bytes.h"
+#include "json_values.h"
 #include "text.h"
 #include <math.h>
 #include <stdlib.h>
@@ -10,12 +11,6 @@
 enum { WIDTH = 100, NAME_WIDTH = 26, SHORT_NAME = 17, LABEL_WIDTH = 22, FORMULA_WIDTH = 60 };
 
 /* ---- values that may be missing ---------------------------------------------------------------------------------- */
-static double number(const json_t *object, const char *key)
-{
-    const json_t *v = json_object_get(object, key);
-    return json_is_number(v) ? json_number_value(v) : NAN;
-}
-
 static double item(const json_t *object, const char *key, size_t i)
 {
     const json_t *v = json_array_get(json_object_get(object, key), i);
@@ -125,7 +120,8 @@ static void put_wrapped(FILE *s, const char *text, int column)
 /* What the model was made from. */
 static void put_data(FILE *s, const json_t *model, const json_t *data)
 {
-    double dropped = number(data, "dropped"), rows = number(model, "rows"), features = number(model, "features");
+    double dropped = number_at(data, "dropped"), rows = number_at(model, "rows"),
+           features = number_at(model, "features");
     const char *prior = json_string_value(json_object_get(model, "prior"));
     if (json_object_get(model, "target")) {
         fputs("target ", s);
@@ -163,7 +159,7 @@ static void put_head(FILE *s, const json_t *run)
 {
     const json_t *model = json_object_get(run, "model");
     put_cut(s, text(json_object_get(model, "name")), NAME_WIDTH);
-    double dim = number(model, "dim");
+    double dim = number_at(model, "dim");
     size_t cells = json_array_size(json_object_get(run, "particles"));
     const json_t *likelihood = json_object_get(model, "likelihood");
     if (likelihood) {
@@ -175,27 +171,27 @@ static void put_head(FILE *s, const json_t *run)
             cells == 1 ? "" : "s");
     put_data(s, model, json_object_get(run, "data"));
     const char *stop = text(json_object_get(run, "stop"));
-    double most = number(json_object_get(run, "options"), "max-iter"), iterations = number(run, "iterations");
+    double most = number_at(json_object_get(run, "options"), "max-iter"), iterations = number_at(run, "iterations");
     put_cut(s, stop_in_words(stop), 30);
     if (!strcmp(stop, "max_iter") && iterations > most) /* search and final draws are more than were asked for */
         fprintf(s, " within %.0f iteration%s (%.0f with those of the search and the final draws)", most,
                 most == 1 ? "" : "s", iterations);
     else
         fprintf(s, " after %.0f iteration%s", iterations, iterations == 1 ? "" : "s");
-    fprintf(s, ", %.0f evaluations, %.3g s (%.3g s in the model)\n", number(run, "evaluations"),
-            number(json_object_get(run, "seconds"), "total"), number(json_object_get(run, "seconds"), "model"));
-    if (number(run, "widened") > 0)
+    fprintf(s, ", %.0f evaluations, %.3g s (%.3g s in the model)\n", number_at(run, "evaluations"),
+            number_at(json_object_get(run, "seconds"), "total"), number_at(json_object_get(run, "seconds"), "model"));
+    if (number_at(run, "widened") > 0)
         fprintf(s, "min-batch %.0f: %.0f of these evaluations make batches wider\n",
-                number(json_object_get(run, "options"), "min-batch"), number(run, "widened"));
+                number_at(json_object_get(run, "options"), "min-batch"), number_at(run, "widened"));
     putc('\n', s);
 }
 
 static void put_estimate(FILE *s, const char *name, const json_t *estimate)
 {
     fprintf(s, "%-14s", name);
-    put_fixed(s, 12, 4, number(estimate, "value"));
+    put_fixed(s, 12, 4, number_at(estimate, "value"));
     fputs(" +-", s);
-    put_fixed(s, 7, 4, number(estimate, "se"));
+    put_fixed(s, 7, 4, number_at(estimate, "se"));
 }
 
 /* SVGD: what stands for a density, and how still the particles are. */
@@ -203,9 +199,9 @@ static void put_density(FILE *s, const json_t *run)
 {
     const json_t *d = json_object_get(run, "density");
     fputs("no log evidence: SVGD does not estimate it\nforce", s);
-    put_value(s, 0, 2, number(json_object_get(run, "diagnostics"), "force"));
+    put_value(s, 0, 2, number_at(json_object_get(run, "diagnostics"), "force"));
     fputs(" nats per sd; kernel density estimate: bandwidth", s);
-    put_value(s, 0, 4, number(d, "bandwidth"));
+    put_value(s, 0, 4, number_at(d, "bandwidth"));
     fputs(" (", s);
     put_cut(s, text(json_object_get(d, "chosen")), 20);
     fputs(")\n\n", s);
@@ -228,11 +224,11 @@ static void put_repeated(FILE *s, const json_t *repeat)
 static void put_evidence(FILE *s, const json_t *run)
 {
     const json_t *e = json_object_get(run, "evidence"), *d = json_object_get(run, "diagnostics");
-    double limit = number(d, "pareto_k_limit"),
-           gap = number(json_object_get(e, "importance"), "value") - number(json_object_get(e, "pelbo"), "value");
+    double limit = number_at(d, "pareto_k_limit"),
+           gap = number_at(json_object_get(e, "importance"), "value") - number_at(json_object_get(e, "pelbo"), "value");
     put_estimate(s, "log evidence", json_object_get(e, "importance"));
-    fprintf(s, "   ESS %.0f of %.0f final draws, k-hat", number(d, "ess"), number(d, "closing_draws"));
-    put_fixed(s, 0, 2, number(d, "pareto_k"));
+    fprintf(s, "   ESS %.0f of %.0f final draws, k-hat", number_at(d, "ess"), number_at(d, "closing_draws"));
+    put_fixed(s, 0, 2, number_at(d, "pareto_k"));
     if (isfinite(limit))
         fprintf(s, " (good: below %.2g)", limit);
     putc('\n', s);
@@ -265,7 +261,7 @@ static void put_more(FILE *s, size_t n, size_t most, const char *dir, const char
 static bool is_heavy(const json_t *run, size_t i)
 {
     return item(json_object_get(run, "posterior"), "tail_k", i) >
-           number(json_object_get(run, "diagnostics"), "tail_k_limit");
+           number_at(json_object_get(run, "diagnostics"), "tail_k_limit");
 }
 
 static bool has_heavy(const json_t *run)
@@ -371,7 +367,7 @@ static heavy *order_by_mass(const json_t *particles)
     size_t n = json_array_size(particles);
     heavy *order = calloc(n, sizeof *order);
     for (size_t j = 0; order && j < n; j++) {
-        double mass = number(json_array_get(particles, j), "beta");
+        double mass = number_at(json_array_get(particles, j), "beta");
         order[j] = (heavy){isfinite(mass) ? mass : -1, j};
     }
     if (order)
@@ -392,15 +388,15 @@ static void put_particles(FILE *s, const json_t *run, size_t most, const char *d
         size_t j = order ? order[k].number : k;
         const json_t *p = json_array_get(particles, j);
         fprintf(s, "%-9zu", j + 1);
-        put_fixed(s, 9, 5, number(p, "beta"));
-        put_fixed(s, 9, 5, number(p, "beta_se"));
-        put_fixed(s, 9, 5, number(p, "weight"));
-        put_fixed(s, 13, 4, number(p, "elbo"));
-        put_fixed(s, 9, 4, number(p, "log_Z"));
-        put_fixed(s, 8, 3, number(p, "gain"));
-        put_fixed(s, 8, 3, number(p, "loss"));
-        put_fixed(s, 8, 0, number(p, "ess"));
-        put_fixed(s, 8, 2, number(p, "pareto_k"));
+        put_fixed(s, 9, 5, number_at(p, "beta"));
+        put_fixed(s, 9, 5, number_at(p, "beta_se"));
+        put_fixed(s, 9, 5, number_at(p, "weight"));
+        put_fixed(s, 13, 4, number_at(p, "elbo"));
+        put_fixed(s, 9, 4, number_at(p, "log_Z"));
+        put_fixed(s, 8, 3, number_at(p, "gain"));
+        put_fixed(s, 8, 3, number_at(p, "loss"));
+        put_fixed(s, 8, 0, number_at(p, "ess"));
+        put_fixed(s, 8, 2, number_at(p, "pareto_k"));
         putc('\n', s);
     }
     fputs("mass: of the cell, +- its standard error; weight: of its Gaussian in the ensemble; log share: log of\n"
@@ -466,8 +462,8 @@ static void put_modes(FILE *s, const json_t *run, size_t most, const char *dir)
         char list[LIST + 1] = "-";
         size_t used = 0;
         fprintf(s, "%-9zu", m + 1);
-        put_fixed(s, 9, 5, number(mode, "mass"));
-        put_fixed(s, 9, 5, number(mode, "mass_se"));
+        put_fixed(s, 9, 5, number_at(mode, "mass"));
+        put_fixed(s, 9, 5, number_at(mode, "mass_se"));
         for (size_t j = 0; j < json_array_size(particles) && used < LIST; j++) {
             bool last = j + 1 == json_array_size(particles);
             int here = snprintf(list + used, sizeof list - used, "%s%lld", j ? ", " : "",

@@ -1,6 +1,8 @@
 /* svgd_record.c - results of SVGD as JSON and as tables. Particles have equal weights and are not independent: their
  * means have no standard error, and SVGD has no evidence, so that these are null. */
 #include "svgd_record.h"
+#include "ascending.h"
+#include "json_values.h"
 #include "kde.h"
 #include "run_directory.h"
 #include "run_json.h"
@@ -10,11 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
-
-static void set_count(json_t *o, const char *key, size_t count)
-{
-    json_object_set_new(o, key, json_integer((json_int_t)count));
-}
 
 static void set_number(json_t *o, const char *key, double value)
 {
@@ -34,12 +31,6 @@ static void show_particle(const svgd_results *r, size_t i, double *values)
             values[c] = NAN;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Moments and quantiles of x[n], which are sorted on the way. */
 static void add_moments(json_t *posterior, size_t n, double *x)
 {
@@ -48,7 +39,7 @@ static void add_moments(json_t *posterior, size_t n, double *x)
         double level;
     } quantile[] = {{"q5", 0.05}, {"q50", 0.5}, {"q95", 0.95}};
     double mean = 0, square = 0;
-    qsort(x, n, sizeof *x, by_value);
+    qsort(x, n, sizeof *x, ascending);
     for (size_t i = 0; i < n; i++)
         mean += x[i] / (double)n;
     if (n && x[0] == x[n - 1]) /* a constant has no spread of rounding errors */

@@ -25,11 +25,6 @@ static char *finish(FILE *s, char **text)
     return NULL;
 }
 
-static bool is_feature(const data_column *column)
-{
-    return column->used && !column->response;
-}
-
 static void put_column_hints(FILE *s, const data_table *t)
 {
     double number;

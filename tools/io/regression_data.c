@@ -219,11 +219,6 @@ static int read_target(regression_data *out, size_t column, target_kind kind, bo
 }
 
 /* ---- the features ------------------------------------------------------------------------------------------------ */
-static bool is_feature(const data_column *column)
-{
-    return column->used && !column->response;
-}
-
 /* Columns of X that a feature becomes: one, or one for each level but the first. */
 static size_t width_of(const data_column *column)
 {

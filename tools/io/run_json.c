@@ -3,6 +3,7 @@
  *     expected unseen modes  W (n - 1) / (n - W - 2) - W   for W modes found by n starts
  *     ESS of a mean          variance / (standard error that independent weighted draws would have)^2 */
 #include "run_json.h"
+#include "json_values.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -44,11 +45,6 @@ static json_t *estimate(wvgd_estimate e)
     json_object_set_new(o, "value", json_number(e.value));
     json_object_set_new(o, "se", json_number(e.se));
     return o;
-}
-
-static void set_count(json_t *o, const char *key, size_t count)
-{
-    json_object_set_new(o, key, json_integer((json_int_t)count));
 }
 
 /* ---- verdict ----------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* table.c - columns of a CSV file with types, and which of its rows count. */
 #include "table.h"
+#include "ascending.h"
 #include "text.h"
 #include <ctype.h>
 #include <math.h>
@@ -449,6 +450,11 @@ static bool read_as_numbers(data_table *t, size_t *numbers)
     return true;
 }
 
+bool is_feature(const data_column *column)
+{
+    return column->used && !column->response;
+}
+
 static int compare_texts(const void *a, const void *b)
 {
     const char *const *x = a, *const *y = b;
@@ -689,12 +695,6 @@ static bool names_rows(const char *name)
             (islower((unsigned char)name[n - 3]) && (!strcmp(name + n - 2, "Id") || !strcmp(name + n - 2, "ID"))));
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* All of x[n] differ. */
 static bool are_different(size_t n, const double *x)
 {
@@ -702,7 +702,7 @@ static bool are_different(size_t n, const double *x)
     bool different = sorted != NULL;
     if (sorted) {
         memcpy(sorted, x, n * sizeof *sorted);
-        qsort(sorted, n, sizeof *sorted, compare_numbers);
+        qsort(sorted, n, sizeof *sorted, ascending);
     }
     for (size_t i = 1; i < n && different; i++)
         different = sorted[i] != sorted[i - 1];

@@ -29,6 +29,8 @@ typedef struct {
     bool untold;         /* which a message had no room for */
 } data_column;
 
+bool is_feature(const data_column *column);
+
 typedef struct {
     csv_file csv;
     size_t rows;         /* that are kept, of this share */

@@ -138,6 +138,12 @@ int read_text(const char *path, char **text, size_t *size, failure *f)
 }
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
+bool ends_in(const char *name, const char *end)
+{
+    size_t length = strlen(name), tail = strlen(end);
+    return length > tail && !strcmp(name + length - tail, end);
+}
+
 bool is_missing(const char *s)
 {
     static const char *const marks[] = {"", "NA", "N/A", "#N/A", "NaN", "null", "?", "."};

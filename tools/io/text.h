@@ -37,6 +37,9 @@ const char *short_number(double value, char out[NUMBER_ROOM]);
  * model in a shared object may call it. Returns what uselocale takes to have it as before. */
 locale_t use_plain_numbers(void);
 
+/* Does a name end so, and have something before it? */
+bool ends_in(const char *name, const char *end);
+
 /* The field is empty, or a usual mark of a missing value: NA, NaN, null, ? ... Words such as none may be
  * categories. */
 bool is_missing(const char *s);
