@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "coordinates/bend.h"
+#include "coordinates/bend_arguments.h"
 #include "policy.h"
 #include "support/near.h"
 #include "support/test_random.h"
@@ -421,6 +422,60 @@ static void refuses_lines_that_fall(void **state)
     assert_true(wv_bend_line_at(&line, 0.3).v == 0.3);
 }
 
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
+/* 0.9 N(0, 1) and, of arms, 0.1 N((2, -3), (0.5, 1.5)) of the arguments; the others are standard normal. */
+static double with_arm(bool arm, const double *x, double *g)
+{
+    double side = (x[0] - 2) / 0.5, along = (x[1] + 3) / 1.5, square = 0,
+           part[2] = {log(0.9) - (x[0] * x[0] + x[1] * x[1]) / 2,
+                      arm ? log(0.1 / 0.75) - (side * side + along * along) / 2 : -INFINITY},
+           top = fmax(part[0], part[1]), sum = top + log(exp(part[0] - top) + exp(part[1] - top)),
+           of_arm = exp(part[1] - sum);
+    g[0] = -(1 - of_arm) * x[0] - of_arm * side / 0.5;
+    g[1] = -(1 - of_arm) * x[1] - of_arm * along / 1.5;
+    for (size_t i = 2; i < D; i++) {
+        square += x[i] * x[i];
+        g[i] = -x[i];
+    }
+    return sum - square / 2;
+}
+
+static bool fit_arm(bool arm, wv_bend_clouds *q)
+{
+    enum { N = 400, BASIS = D * D };
+    fixture f;
+    wv_bend_pool p = {0};
+    wv_stream stream = {1, WV_RNG_BEND, 0, 1};
+    static double x[N * D], g[N * D], log_p[N];
+    double centre[D] = {0}, basis[BASIS] = {0};
+    set_up(&f, 10);
+    for (size_t i = 0; i < D; i++)
+        basis[i * (D + 1)] = 1;
+    assert_true(wv_bend_set_frame(&f.b, ARGUMENTS, centre, basis, f.arena) && wv_bend_pool_new(&p, D));
+    for (size_t i = 0; i < N; i++) {
+        for (size_t k = 0; k < D; k++)
+            x[i * D + k] = (k < ARGUMENTS ? 2 : 1) * test_random_normal(&f.r);
+        log_p[i] = with_arm(arm, x + i * D, g + i * D);
+    }
+    wv_bend_pool_take(&p, N, x, log_p, g);
+    bool found = wv_bend_arguments_fit(&p, &f.b, &stream, q, f.arena);
+    wv_bend_pool_free(&p);
+    tear_down(&f);
+    return found;
+}
+
+static void finds_an_arm(void **state)
+{
+    wv_bend_clouds q;
+    double share = 0;
+    (void)state;
+    assert_false(fit_arm(false, &q));
+    assert_true(fit_arm(true, &q));
+    for (size_t k = 0; k < q.K; k++)
+        share += q.mu[k][0] > 1 && q.mu[k][1] < -1 ? q.w[k] : 0;
+    assert_near(share, 0.1, 0.03);
+}
+
 /* ---- states ------------------------------------------------------------------------------------------------------ */
 static size_t write_state(wv_bend *b, unsigned char *to, size_t room)
 {
@@ -468,17 +523,12 @@ static void comes_back_from_a_state(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(maps_as_in_long_double),
-        cmocka_unit_test(inverts),
-        cmocka_unit_test(pulls_gradients_back),
-        cmocka_unit_test(leaves_points_without_density),
-        cmocka_unit_test(rescales_arguments),
-        cmocka_unit_test(leans_arguments),
-        cmocka_unit_test(swaps_arguments),
-        cmocka_unit_test(finds_two_experts),
-        cmocka_unit_test(finds_a_line),
-        cmocka_unit_test(refuses_lines_that_fall),
-        cmocka_unit_test(comes_back_from_a_state),
+        cmocka_unit_test(maps_as_in_long_double), cmocka_unit_test(inverts),
+        cmocka_unit_test(pulls_gradients_back),   cmocka_unit_test(leaves_points_without_density),
+        cmocka_unit_test(rescales_arguments),     cmocka_unit_test(leans_arguments),
+        cmocka_unit_test(swaps_arguments),        cmocka_unit_test(finds_two_experts),
+        cmocka_unit_test(finds_a_line),           cmocka_unit_test(refuses_lines_that_fall),
+        cmocka_unit_test(finds_an_arm),           cmocka_unit_test(comes_back_from_a_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,7 +33,10 @@ bool wv_bend_pool_new(wv_bend_pool *p, size_t D)
                                wv_policy.bend_memory / (double)D)
                 : 0;
     p->room = D ? p->ring + most_batches() * wv_bend_batch(D) : 0;
-    const wv_slot slots[] = {{&p->x, wv_times(p->room, D)}, {&p->g, wv_times(p->room, D)}, {&p->born, p->room}};
+    const wv_slot slots[] = {{&p->x, wv_times(p->room, D)},
+                             {&p->g, wv_times(p->room, D)},
+                             {&p->log_p, p->room},
+                             {&p->born, p->room}};
     p->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_AS_IT_IS);
     return p->memory != NULL;
 }
@@ -63,6 +66,7 @@ bool wv_bend_pool_archive(wv_bend_pool *p, wv_archive *a)
     }
     wv_archive_array(a, p->x, c.n * p->D);
     wv_archive_array(a, p->g, c.n * p->D);
+    wv_archive_array(a, p->log_p, c.n);
     wv_archive_array(a, p->born, c.n);
     return true;
 }
@@ -88,6 +92,7 @@ void wv_bend_pool_take(wv_bend_pool *p, size_t n, const double *x, const double 
         size_t at = p->round ? p->n : p->next % most;
         memcpy(p->x + at * D, x + i * D, D * sizeof *x);
         memcpy(p->g + at * D, grad + i * D, D * sizeof *grad);
+        p->log_p[at] = log_p[i];
         p->born[at] = (double)p->batch;
         p->next = (at + 1) % most;
         p->n = p->n < at + 1 ? at + 1 : p->n;
@@ -159,6 +164,8 @@ static size_t keep_last(wv_bend_pool *p, size_t kept, looked *l)
     double *arrays[] = {p->x, p->g, l->z, l->rho};
     for (size_t k = 0; k < sizeof arrays / sizeof *arrays; k++)
         memmove(arrays[k], arrays[k] + (kept - most) * D, most * D * sizeof(double));
+    memmove(p->log_p, p->log_p + kept - most, most * sizeof(double));
+    memmove(p->born, p->born + kept - most, most * sizeof(double));
     return most;
 }
 
@@ -182,6 +189,7 @@ static size_t whiten(wv_bend_pool *p, const double *mu, const double *root, look
             continue;
         memmove(p->x + kept * D, p->x + i * D, D * sizeof(double));
         memmove(p->g + kept * D, p->g + i * D, D * sizeof(double));
+        p->log_p[kept] = p->log_p[i];
         p->born[kept] = p->born[i];
         kept++;
     }
@@ -1016,7 +1024,7 @@ static double departs(const wv_bend_line *line)
 /* The line of coordinate c, whose values and scores are those of v. */
 static wv_bend_line fit_line(const bent_pool *s, size_t c, double least, wv_arena *arena)
 {
-    const double far = 14;
+    const double far = 28;
     wv_bend_line line;
     size_t n = 0, mark = wv_arena_mark(arena);
     double *weight = wv_arena_take(arena, s->n);

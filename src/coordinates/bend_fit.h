@@ -16,6 +16,7 @@ typedef struct {
     size_t batch;  /* batches since the bend was found */
     size_t looks;  /* that have found more arguments */
     double *x, *g; /* [room][D] */
+    double *log_p; /* [room] */
     double *born;  /* [room] batch in which a point came */
     double *memory;
 } wv_bend_pool;

@@ -112,7 +112,7 @@ bool wv_bend_line_set(wv_bend_line *line, double low, double high, const double 
 }
 
 /* ---- the fit ----------------------------------------------------------------------------------------------------- */
-enum { KNEES = 8, TERMS = 2 + KNEES, GRID = 4001 };
+enum { KNEES = 8, TERMS = 2 + KNEES, GRID = 8001 };
 
 static void terms(double v, double *f)
 {
@@ -192,10 +192,10 @@ static double normal_quantile(double p)
     return x;
 }
 
-/* Quantiles on a grid: below[i] and above[i] are the shares of the density on either side of v = -20 + i / 100. */
+/* Quantiles on a grid: below[i] and above[i] are the shares of the density on either side of v = -40 + i / 100. */
 static void distribute(const double *c, double low, double high, double *v, double *below, double *above, double *log_p)
 {
-    const double first = -20, last = 20;
+    const double first = -40, last = 40;
     double h = (last - first) / (GRID - 1), before = 0, top = -INFINITY;
     for (size_t i = 0; i < GRID; i++) {
         v[i] = first + h * (double)i;
@@ -241,7 +241,7 @@ static bool interpolate(wv_bend_line *line, const double *v, double *u, const do
 void wv_bend_line_fit(wv_bend_line *line, size_t n, const double *v, const double *g, const double *w, wv_arena *arena)
 {
     enum { ROUNDS = 6, LEAST = 40, OUTER = 4 };
-    const double far = 14;
+    const double far = 28;
     size_t mark = wv_arena_mark(arena);
     double c[TERMS] = {0, -1};
     bool good = n >= LEAST;

@@ -1,5 +1,6 @@
 /* bent.c - the staged solver in bent coordinates (bent.h). */
 #include "staged/bent.h"
+#include "coordinates/bend_arguments.h"
 #include "dense.h"
 #include "fit.h"
 #include "policy.h"
@@ -83,14 +84,36 @@ void wv_bent_ask(wvgd_fit *f)
     wv_bend_draw(&f->pool, &f->bend, &stream, f->b.n, f->b.x, f->arena);
 }
 
-/* The mixture in u: a standard normal. */
+/* The mixture in u has a component for each of these Gaussians of the arguments. */
+static void set_clouds(wvgd_fit *f, const wv_bend_clouds *q)
+{
+    size_t D = f->D, r = q->r, mark = wv_arena_mark(f->arena);
+    double *mu = wv_arena_zeros(f->arena, D), *root = wv_arena_zeros(f->arena, D * D);
+    for (size_t i = r; i < D; i++)
+        root[i * (D + 1)] = 1;
+    wv_mixture_clear(&f->mix);
+    for (size_t k = 0; k < q->K && f->mix.K < f->mix.room; k++) {
+        memcpy(mu, q->mu[k], r * sizeof *mu);
+        for (size_t i = 0; i < r; i++)
+            memcpy(root + i * D, q->root[k] + i * r, r * sizeof *root);
+        wv_mixture_append(&f->mix, &(wv_gaussian){wv_family_get(WVGD_FULL), D, 0, mu, root, 0}, q->w[k]);
+    }
+    wv_mixture_normalise(&f->mix);
+    wv_arena_release(f->arena, mark);
+}
+
+/* The mixture in u: a standard normal, or what the arguments have instead. */
 static void enter(wvgd_fit *f)
 {
+    wv_bend_clouds clouds;
+    wv_stream stream = {f->opt.seed, WV_RNG_BEND, f->count.batch, 1};
     size_t D = f->D, mark = wv_arena_mark(f->arena);
     double *mu = wv_arena_zeros(f->arena, D), *root = wv_arena_zeros(f->arena, D * D);
     for (size_t i = 0; i < D; i++)
         root[i * (D + 1)] = 1;
     wv_mixture_set_one(&f->mix, mu, root);
+    if (wv_bend_arguments_fit(&f->pool, &f->bend, &stream, &clouds, f->arena))
+        set_clouds(f, &clouds);
     wv_mixture_clear(&f->mix_tried);
     wv_draws_clear(&f->recent);
     wv_bend_switch(&f->bend, true);

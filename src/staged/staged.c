@@ -820,7 +820,7 @@ static wv_stage next(wvgd_fit *f)
     case WV_FIT: return after_fit(f);
     case WV_TRIAL: return after_trial(f);
     case WV_PROBE: return after_probe(f);
-    case WV_BEND: return begin_fit(f, false);
+    case WV_BEND: return f->mix.K > 1 ? begin_trial(f) : begin_fit(f, false);
     case WV_CLOSING: return after_close(f);
     case WV_CERTIFY: return after_certificate(f);
     case WV_FINISH: return after_finish(f);
