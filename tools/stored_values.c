@@ -49,13 +49,16 @@ static void show_points(const opened_model *m, size_t n, const double *z, double
                 value[i * m->shown + c] = NAN;
 }
 
-/* Closing draws without weight were not shown: nobody draws them. */
-static void copy_closing(const shown_draws *d, double *value)
+/* Closing draws without weight were not shown, but are among those that come with weights. */
+static void copy_closing(const shown_draws *d, const wvgd_fit *fit, const opened_model *m, double *value)
 {
+    size_t n;
+    const double *z = NULL;
+    wvgd_draws(fit, &n, &z, NULL, NULL, NULL, NULL);
     memcpy(value, d->value, d->n * d->columns * sizeof *value);
-    for (size_t i = 0; i < d->n * d->columns; i++)
-        if (!(d->weight[i / d->columns] > 0))
-            value[i] = NAN;
+    for (size_t i = 0; z && i < d->n; i++)
+        if (!(d->weight[i] > 0))
+            show_points(m, 1, z + i * m->model.dim, value + i * d->columns);
 }
 
 static int describe_values(json_t *asked, const opened_model *m, size_t rows, size_t ensemble)
@@ -86,7 +89,7 @@ int store_values(json_t *asked, const wvgd_fit *fit, const opened_model *m, cons
         *state = longer;
     int failed = !z || !longer || describe_values(asked, m, rows, ensemble);
     if (!failed) {
-        copy_closing(shown, value);
+        copy_closing(shown, fit, m, value);
         if (m->restart)
             m->restart(m->show_self, 1); /* as wvgd sample does for this stream */
         show_points(m, ensemble, z, value + shown->n * P);

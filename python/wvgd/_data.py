@@ -159,6 +159,9 @@ def _columns(data: Any) -> Dict[str, Any]:
     double = sorted({name for name in names if names.count(name) > 1})
     if double:
         raise ValueError(f"data has the column {double[0]!r} more than once")
+    number = next((name for name in names if re.fullmatch(r"[-+]?[0-9.]+", name)), None)
+    if number is not None:
+        raise ArgumentError(f"data has a column with the name {number}: expected names, not numbers")
     return columns
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Union
 
+from . import _layout
 from ._layout import CONSTANTS
 
 
@@ -47,11 +49,23 @@ _KINDS = {
 }
 
 
+# What options are called by the libraries, where that differs: those of a fit, and of the program that Python has, too.
+_OTHERS = ("output-draws", "checkpoint-every", "check-gradient", "trust-model", "no-intercept", "prior-sd", "prior-sds", "prior-means")
+_HYPHENATED = [name.replace("_", "-") for name, _ in _layout.wvgd_options._fields_ if "_" in name] + list(_OTHERS)
+_OPTION = re.compile(rf"(?<![\w/.\"-])({'|'.join(_HYPHENATED)})(?![\w/.\"-])")
+
+
+def _in_python(sentence: str) -> str:
+    """A sentence with the names that options have here: init_scale for init-scale. (Commands of the program keep theirs.)"""
+    return _OPTION.sub(lambda found: found.group(1).replace("-", "_"), sentence)
+
+
 def error_of(status: int, text: Union[bytes, str], doing: str = "") -> Error:
     """The exception for a status of the library and its sentence."""
     name = next((name for name, value in CONSTANTS.items() if value == status and name.startswith("WVGD_E_")), "")
     sentence = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-    return _KINDS.get(name, Error)(f"{doing}: {sentence}" if doing else sentence)
+    said = _in_python(sentence)
+    return _KINDS.get(name, Error)(f"{doing}: {said}" if doing else said)
 
 
 _EXITS = {64: ArgumentError, 65: DataError, 66: InputError, 70: ModelError, 73: OutputError, 74: OutputError}

@@ -35,6 +35,11 @@ def _bins(draws: np.ndarray) -> int:
     return int(np.clip(np.sqrt(len(np.unique(draws))), 10, 60))
 
 
+def _short(name: str, most: int) -> str:
+    """A name that does not run into its neighbours."""
+    return name if len(name) <= most else name[: most - 1] + "…"
+
+
 def _titled(fit: "Result", figure: Any) -> Any:
     figure.suptitle(f"{fit.verdict}: log evidence {fit.log_evidence:.3f} ± {fit.log_evidence_se:.3f}", fontsize=10)
     return figure
@@ -46,7 +51,7 @@ def corner(fit: "Result", names: Optional[Sequence[str]], n: int, seed: int) -> 
         raise ArgumentError(f"plot_corner: there are {len(index)} quantities: choose 1 to {MOST} of them by names=")
     pyplot, k = _pyplot(), len(index)
     draws = fit.draws(n, seed)[:, index]
-    figure, axes = pyplot.subplots(k, k, figsize=(2 + 1.6 * k, 2 + 1.6 * k), squeeze=False)
+    figure, axes = pyplot.subplots(k, k, figsize=(2 + 1.6 * k, 2 + 1.6 * k), squeeze=False, sharex="col", constrained_layout=True)
     for i in range(k):
         for j in range(k):
             axis = axes[i][j]
@@ -57,24 +62,25 @@ def corner(fit: "Result", names: Optional[Sequence[str]], n: int, seed: int) -> 
                 axis.set_yticks([])
             else:
                 axis.hexbin(draws[:, j], draws[:, i], gridsize=35, cmap="Blues", mincnt=1)
+                axis.tick_params(labelleft=j == 0)
             if i == k - 1:
-                axis.set_xlabel(fit.names[index[j]])
+                axis.set_xlabel(_short(fit.names[index[j]], 18))
             if j == 0 and i > 0:
-                axis.set_ylabel(fit.names[index[i]])
+                axis.set_ylabel(_short(fit.names[index[i]], 18))
     return _titled(fit, figure)
 
 
 def forest(fit: "Result", names: Optional[Sequence[str]]) -> Any:
     index = _chosen(fit, names)
     found = fit.describe(fit.posterior()[0][:, index], (0.05, 0.25, 0.5, 0.75, 0.95))["quantile"]
-    figure, axis = _pyplot().subplots(figsize=(6, 1.2 + 0.3 * len(index)))
+    figure, axis = _pyplot().subplots(figsize=(6, 1.2 + 0.3 * len(index)), constrained_layout=True)
     rows = -np.arange(len(index))
     axis.hlines(rows, found[:, 0], found[:, 4], color="tab:blue", linewidth=1)
     axis.hlines(rows, found[:, 1], found[:, 3], color="tab:blue", linewidth=4)
     axis.plot(found[:, 2], rows, "o", color="white", markeredgecolor="tab:blue")
     axis.set_yticks(rows)
     axis.set_ylim(0.5 - len(index), 0.5)
-    axis.set_yticklabels([fit.names[i] for i in index])
+    axis.set_yticklabels([_short(fit.names[i], 40) for i in index])
     axis.set_xlabel("50 % and 90 % intervals, medians")
     return _titled(fit, figure)
 
@@ -84,7 +90,7 @@ def cells(fit: "Result", names: Optional[Sequence[str]], n: int, seed: int) -> A
     if len(index) not in (1, 2):
         raise ArgumentError(f"plot_cells: names has {len(index)} quantities: expected 1 or 2")
     draws, cell = fit.draws(n, seed)[:, index], fit._resampled(n, seed).cell
-    figure, axis = _pyplot().subplots(figsize=(6, 5))
+    figure, axis = _pyplot().subplots(figsize=(6, 5), constrained_layout=True)
     y = draws[:, 1] if len(index) == 2 else np.random.default_rng(seed).uniform(size=n)
     axis.scatter(draws[:, 0], y, c=cell, cmap="tab20", s=4, alpha=0.5)
     if len(fit.names) == fit.particles.shape[1]:
@@ -101,7 +107,7 @@ def cells(fit: "Result", names: Optional[Sequence[str]], n: int, seed: int) -> A
 
 def trace(fit: "Result") -> Any:
     rows = fit.trace
-    figure, axis = _pyplot().subplots(figsize=(6, 4))
+    figure, axis = _pyplot().subplots(figsize=(6, 4), constrained_layout=True)
     axis.errorbar(rows["evaluations"], rows["pelbo"], rows["pelbo_se"], color="tab:blue", label="PELBO of an iteration")
     axis.axhline(fit.log_evidence, color="black", linewidth=1, label="log evidence")
     axis.set_xlabel("evaluations")

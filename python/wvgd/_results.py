@@ -72,7 +72,7 @@ class Summary:
         cells = "".join(f"<th>{html.escape(name)}</th>" for name in ["parameter", *self.columns])
         rows = "".join(
             f"<tr><td>{html.escape(name)}</td>"
-            + "".join(f"<td>{text}</td>" for text in self._fields(i))
+            + "".join(f'<td style="text-align: right">{text}</td>' for text in self._fields(i))
             + "</tr>"
             for i, name in enumerate(self.names)
         )
@@ -559,12 +559,13 @@ class Result:
         dim = f"{self.dim} dimension{'s' if self.dim > 1 else ''}"
         if not self.done:
             return f"<not finished: wvgd fit of {dim}, {self.evaluations} evaluations>"
-        many = f" ({len(self.reasons)} reasons)" if not self.reliable else ""
+        n = len(self.reasons)
+        many = f" ({n} reason{'s' * (n > 1)})" if not self.reliable else ""
         value, se = (f"{x:.4f}" if not 1e9 < abs(x) < math.inf else f"{x:.6g}" for x in (self.log_evidence, self.log_evidence_se))
         return f"<{self.verdict}{many}: log evidence {value} +- {se}, {dim}, {self.evaluations} evaluations, {self.stop}>"
 
     def _repr_html_(self) -> str:
-        return self.summary()._repr_html_() if self.done else f"<pre>{html.escape(repr(self))}</pre>"
+        return f"<pre>{html.escape(repr(self))}</pre>{self.summary()._repr_html_() if self.done else ''}"
 
 
 def _mode(mass: float, se: float, points: np.ndarray, weight: np.ndarray) -> Mode:

@@ -134,7 +134,7 @@ class Run(Result):
     def _warn(self) -> None:
         while self._notes:
             note = in_python([self._notes.pop(0)])[0]
-            warnings.warn(note, stacklevel=_levels_to_caller())
+            warnings.warn(re.sub("^warning: ", "", note), stacklevel=_levels_to_caller())
 
     # ---- what run.json says ------------------------------------------------------------------------------------------
     def _summary(self, kind: int, most: int = 0) -> str:

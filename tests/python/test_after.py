@@ -146,6 +146,14 @@ class After(unittest.TestCase):
                 self.assertIn(fit.verdict, made._suptitle.get_text())
                 pyplot.close(made)
         pyplot.close(self.fit_.plot_cells(["b"]))
+        names = [f"parameter of the group number {i}" for i in range(3)]
+        long = wvgd.fit(lambda z: (gauss(z), -z), dim=3, names=names).plot_forest()
+        long.canvas.draw()
+        axis = long.axes[0]
+        for label in (*axis.get_yticklabels(), axis.xaxis.label):  # all of it is in the picture
+            box = label.get_window_extent()
+            self.assertTrue(box.x0 >= 0 and box.y0 >= 0, (label.get_text(), box))
+        pyplot.close(long)
         with self.assertRaisesRegex(ValueError, "names has 'x'"):
             self.fit_.plot_corner(["x"])
         with self.assertRaisesRegex(ValueError, "expected 1 or 2"):

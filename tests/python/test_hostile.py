@@ -128,6 +128,8 @@ class Arguments(unittest.TestCase):
             (TypeError, "directory is None", lambda: wvgd.load(None)),
             (ValueError, "prior is dict", lambda: wvgd.fit(values, prior={"a": wvgd.normal()})),
             (ValueError, "mean is 1j", lambda: wvgd.normal(1j)),
+            (ValueError, "evidence_se is 'inf'", lambda: wvgd.fit(normal, dim=2, evidence_se=np.inf)),
+            (wvgd.ModelError, "set init_scale", lambda: wvgd.fit(lambda z: np.full(len(z), -np.inf), dim=2)),
         ):
             with self.subTest(words):
                 with self.assertRaisesRegex(kind, words):
@@ -162,6 +164,18 @@ class Arguments(unittest.TestCase):
             mine, theirs = fit.to_arviz(20), loaded.to_arviz(20)
             np.testing.assert_array_equal(mine["log_likelihood"]["log_likelihood"], theirs["log_likelihood"]["log_likelihood"])
             self.assertEqual(loaded.log_q([[0.0, 1.5]])[0], -np.inf)
+            for whole, part in ((fit, loaded), (fit.modes[0], loaded.modes[0])):
+                np.testing.assert_array_equal(part.mean, whole.mean)
+                np.testing.assert_array_equal(part.sd, whole.sd)
+
+    def test_a_loaded_run_has_draws_without_weight(self):
+        with tempfile.TemporaryDirectory() as place:
+            out = os.path.join(place, "run")
+            prior = wvgd.Prior(a=wvgd.normal(0, 1), p=wvgd.uniform(0, 1))
+            fit = wvgd.fit(lambda q: np.where(q["a"] > 1, -1e4, 0) + np.log1p(q["p"]), prior=prior, out=out)
+            (z, log_weight), (same, _) = fit.posterior(), wvgd.load(out).posterior()
+            self.assertTrue((np.exp(log_weight) == 0).any())
+            np.testing.assert_array_equal(same, z)
             with self.assertRaisesRegex(ValueError, "expected a value that p=uniform"):
                 fit.cell([[0.0, 1.5]])
 

@@ -50,6 +50,8 @@ class Tables(unittest.TestCase):
         self.check(ValueError, r"data\['c'\]\[0\] .*UTF-8", np.array(["\ud800", "b"] * (N // 2), dtype=object))
         self.assertIn("c[v]", fit_with(LETTERS.astype("S")).names)
         self.check(wvgd.DataError, "^data: column c: .*control characters", np.array(["u\nu", "v"] * (N // 2)))
+        with self.assertRaisesRegex(ValueError, "column with the name 0: expected names"):
+            wvgd.fit("linear", data={0: X, 1: X})
 
     @unittest.skipUnless(pandas, "needs pandas")
     def test_columns_of_pandas(self):
