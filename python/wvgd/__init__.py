@@ -19,7 +19,7 @@ import numpy as np
 from ._data import dimensions, flag, parameter_names
 from ._density import evaluate
 from ._errors import ArgumentError, DataError, Error, InputError, ModelError, OutOfMemory, OutputError
-from ._fit import Fit, option_names, options_help
+from ._fit import Fit, no_option, option_names, options_help
 from ._library import version
 from ._mpi import Ranks, fit_on_ranks
 from ._prior import (
@@ -92,6 +92,9 @@ def fit(
             options.pop("names", None)
             names, model, vectorized = prior.names, prior.density(model, vectorized), True
         elif dim is None:
+            for name in options:
+                if name in ("ndim", "n_dim"):
+                    raise no_option(name)
             raise ArgumentError("dim is missing: how many dimensions does the density have?")
         else:
             dim = dimensions(dim)

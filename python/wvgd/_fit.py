@@ -41,8 +41,25 @@ def options_help() -> str:
     return "\n".join(lines)
 
 
+# Names that other packages have for options, and for what there is no option for.
+_MEANT = {
+    "ndim": "dim",
+    "n_dim": "dim",
+    "iterations": "max_iter",
+    "n_iter": "max_iter",
+    "random_state": "seed",
+    "tolerance": "tol",
+    "cores": "threads",
+    "n_jobs": "threads",
+}
+_NEEDLESS = ("chains", "nchains", "walkers", "nwalkers", "nlive", "warmup", "tune", "burn_in", "nsteps", "step_size")
+
+
 def no_option(name: str, near: Optional[str] = None) -> ArgumentError:
     """What to say of an option that does not exist. near: one with a similar name."""
+    if name in _NEEDLESS:
+        return ArgumentError(f"there is no option {name}: a fit needs no such setting")
+    near = _MEANT.get(name, near)
     close = [near] if near else difflib.get_close_matches(name, option_names(), 1)
     hint = f": did you mean {close[0].replace('-', '_')}?" if close else "; wvgd.options_help() lists them"
     return ArgumentError(f"there is no option {name}{hint}")
