@@ -236,12 +236,16 @@ static void give_cells(const wvgd_fit *f, wvgd_results *r)
     r->cell_cov = f->views.cell_cov;
 }
 
+/* Chains: those that looked for missed mass, and those that completed the fit. */
 static void give_finish(const wvgd_fit *f, wvgd_results *r)
 {
     static const char *const names[] = {"none", "too_expensive", "settled", "unsettled"};
     const wv_finished *s = &f->finish.now;
     double T = (double)s->trajectory, tried = (double)s->tried;
     bool known = s->result >= WV_FINISH_SETTLED && s->trajectory;
+    r->walks = f->certificate.now.walks;
+    r->walks_outside = f->certificate.now.outside;
+    r->walks_evaluations = f->certificate.now.evaluations;
     r->finish = names[s->result <= WV_FINISH_UNSETTLED ? s->result : 0];
     r->finish_chains = known ? WV_CHAINS : 0;
     r->finish_trajectories = s->trajectory;
@@ -268,6 +272,15 @@ static bool drawn_bent(const wvgd_fit *f)
 static const wv_mixture *drawn_from(const wvgd_fit *f)
 {
     return drawn_bent(f) && !f->bend.on ? &f->bent.bent : &f->mix;
+}
+
+static void give_bend(const wvgd_fit *f, wvgd_results *r)
+{
+    r->bent = f->bent.cells;
+    r->bent_components = r->components && drawn_bent(f);
+    r->bend_arguments = f->bent.kept ? f->bend.r : 0;
+    r->bend_maps = f->bend.tried;
+    r->bend_evaluations = f->bend.points;
 }
 
 void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
@@ -322,17 +335,10 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
                         .sd_se = f->posterior.sd_se,
                         .tail_k = f->posterior.tail_k,
                         .tail_k_limit = wv_policy.results_khat_limit,
-                        .walks = f->certificate.now.walks,
-                        .walks_outside = f->certificate.now.outside,
-                        .walks_evaluations = f->certificate.now.evaluations,
-                        .bent = f->bent.cells,
-                        .bent_components = mixture && drawn_bent(f),
-                        .bend_arguments = f->bent.kept ? f->bend.r : 0,
-                        .bend_maps = f->bend.tried,
-                        .bend_evaluations = f->bend.points,
                         .warnings = f->messages.warnings,
                         .warning = f->messages.warning};
     give_cells(f, r);
+    give_bend(f, r);
     give_finish(f, r);
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "support/near.h"
+#include "support/saved.h"
 #include "support/targets.h"
 #include "wvgd.h"
 
@@ -41,13 +42,6 @@ static wvgd_options options_of(size_t N, wvgd_family family)
     o.family = family;
     o.max_iter = 80;
     return o;
-}
-
-static const char *stage_of(const wvgd_fit *fit)
-{
-    wvgd_progress p;
-    wvgd_get_progress(fit, &p);
-    return p.stage;
 }
 
 /* The verdict is against the result, and a reason says so in these words. */

@@ -14,21 +14,10 @@
 #include "simd/columns.h"
 #include "gaussian.h"
 #include "dense.h"
-#include "simd/instructions.h"
+#include "support/every_pass.h"
 #include "support/test_random.h"
 
 enum { MOST = 40, ROWS = 5 };
-
-/* Runs check with every instruction set that is there. */
-static void with_each(void (*check)(const wv_columns *))
-{
-    check(&wv_columns_any);
-    check(wv_columns_best());
-#ifdef __x86_64__
-    if (wv_instructions_best() >= WV_AVX2)
-        check(&wv_columns_avx2);
-#endif
-}
 
 /* exp has a relative error below 1e-15; what would be below 1e-307 is 0; NaN is nothing. */
 static void check_exponentials(const wv_columns *pass)

@@ -17,18 +17,12 @@
 #include "staged/explore.h"
 #include "staged/modes.h"
 #include "support/near.h"
+#include "support/saved.h"
 #include "support/targets.h"
 #include "support/test_random.h"
 #include "wvgd.h"
 
 enum { MAX_K = 5, MAX_D = 8 };
-
-static const char *stage_of(const wvgd_fit *fit)
-{
-    wvgd_progress p;
-    wvgd_get_progress(fit, &p);
-    return p.stage;
-}
 
 static size_t modes_of(const wvgd_fit *fit)
 {

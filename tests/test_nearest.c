@@ -13,21 +13,10 @@
 
 #include "nearest.h"
 #include "simd/columns.h"
-#include "simd/instructions.h"
+#include "support/every_pass.h"
 #include "support/test_random.h"
 
 enum { MOST = 50 };
-
-/* Runs check with every instruction set that is there. */
-static void with_each(void (*check)(const wv_columns *))
-{
-    check(&wv_columns_any);
-    check(wv_columns_best());
-#ifdef __x86_64__
-    if (wv_instructions_best() >= WV_AVX2)
-        check(&wv_columns_avx2);
-#endif
-}
 
 /* Two candidates and the third distance, in single precision, for any number of rows and columns. */
 static void check_nearby(const wv_columns *pass)

@@ -16,13 +16,9 @@
 #include <string.h>
 
 #include "support/fitted.h"
+#include "support/saved.h"
 #include "support/targets.h"
 #include "wvgd.h"
-
-typedef struct {
-    size_t size;
-    unsigned char *bytes;
-} saved;
 
 typedef struct {
     size_t states;      /* one more than batches */
@@ -32,13 +28,6 @@ typedef struct {
 } record;
 
 /* ---- a batch, and a state ---------------------------------------------------------------------------------------- */
-static const char *stage_of(const wvgd_fit *fit)
-{
-    wvgd_progress p;
-    wvgd_get_progress(fit, &p);
-    return p.stage;
-}
-
 static bool ended(const wvgd_fit *fit)
 {
     return !strcmp(stage_of(fit), "done");
@@ -60,15 +49,6 @@ static void batch(wvgd_fit *fit, const wvgd_model *model)
         fail_msg("tell: %s", error.text);
     free(log_p);
     free(grad);
-}
-
-static saved save(const wvgd_fit *fit)
-{
-    saved s = {wvgd_save_size(fit), NULL};
-    s.bytes = malloc(s.size);
-    assert_non_null(s.bytes);
-    assert_int_equal(wvgd_save(fit, s.bytes, s.size, NULL), WVGD_OK);
-    return s;
 }
 
 static void restore(wvgd_fit *fit, const saved *s)

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "simd/columns.h"
-#include "simd/instructions.h"
+#include "support/every_pass.h"
 #include "support/test_random.h"
 
 enum { MOST = 50, POINTS = 70 };
@@ -17,17 +17,6 @@ enum { MOST = 50, POINTS = 70 };
 static double between(test_random *r, double lo, double hi)
 {
     return lo + (hi - lo) * test_random_uniform(r);
-}
-
-/* Runs check with every instruction set that is there. */
-static void with_each(void (*check)(const wv_columns *))
-{
-    check(&wv_columns_any);
-    check(wv_columns_best());
-#ifdef __x86_64__
-    if (wv_instructions_best() >= WV_AVX2)
-        check(&wv_columns_avx2);
-#endif
 }
 
 typedef struct {

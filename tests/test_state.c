@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "support/edited_state.h"
+#include "support/saved.h"
 #include "support/targets.h"
 #include "support/test_random.h"
 #include "wvgd.h"
@@ -46,32 +47,11 @@ static wvgd_options options_of(size_t N, wvgd_family family)
     return o;
 }
 
-static const char *stage_of(const wvgd_fit *fit)
-{
-    wvgd_progress p;
-    wvgd_get_progress(fit, &p);
-    return p.stage;
-}
-
 static void finish(wvgd_fit *fit)
 {
     wvgd_error error;
     if (wvgd_run(fit, NULL, NULL, &error) != WVGD_OK)
         fail_msg("%s", error.text);
-}
-
-typedef struct {
-    size_t size;
-    unsigned char *bytes;
-} saved;
-
-static saved save(const wvgd_fit *fit)
-{
-    saved s = {wvgd_save_size(fit), NULL};
-    s.bytes = malloc(s.size);
-    assert_non_null(s.bytes);
-    assert_int_equal(wvgd_save(fit, s.bytes, s.size, NULL), WVGD_OK);
-    return s;
 }
 
 static wvgd_status restore(wvgd_fit *fit, const saved *s, wvgd_error *error)

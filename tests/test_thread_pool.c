@@ -18,6 +18,7 @@
 
 #include "thread_pool.h"
 #include "workers.h"
+#include "support/saved.h"
 #include "support/targets.h"
 #include "wvgd.h"
 
@@ -243,20 +244,6 @@ static bool batch(const way *w, wvgd_fit *fit)
     if (wvgd_tell(fit, log_p, grad, &error) != WVGD_OK)
         fail_msg("%s: %s", w->name, error.text);
     return true;
-}
-
-typedef struct {
-    size_t size;
-    unsigned char *bytes;
-} saved;
-
-static saved save(const wvgd_fit *fit)
-{
-    saved s = {wvgd_save_size(fit), NULL};
-    s.bytes = malloc(s.size);
-    assert_non_null(s.bytes);
-    assert_int_equal(wvgd_save(fit, s.bytes, s.size, NULL), WVGD_OK);
-    return s;
 }
 
 /* A saved state holds trace and results. */
