@@ -184,7 +184,7 @@ static void grow_rows(const char *name, size_t n, const size_t *rows, size_t col
         names[d] = "x";
     for (size_t i = 0; i < n; i++) {
         wvgd_model model;
-        wv_regression data = {rows[i], columns, X, y, names, true, true, 1.0, NULL, false};
+        wv_regression data = {rows[i], columns, X, y, names, true, true, 1.0, NULL, false, NULL};
         if (wv_model_logistic(&model, &data))
             die("no memory");
         double seconds = time_iteration(&model, 3, 64, &points);

@@ -199,7 +199,7 @@ static wv_regression make_rows(size_t rows, size_t columns, bool binary)
     }
     for (size_t d = 0; d < columns; d++)
         names[d] = NO_NAME;
-    return (wv_regression){rows, columns, X, y, names, true, true, 1.0, NULL, false};
+    return (wv_regression){rows, columns, X, y, names, true, true, 1.0, NULL, false, NULL};
 }
 
 static void free_rows(wv_regression *data)

@@ -67,7 +67,7 @@ static wv_regression read_rows(const char *path, bool standardize)
     for (size_t d = 0; d < P; d++)
         names[d] = "x";
     free(numbers);
-    return (wv_regression){rows, P, X, y, names, standardize, true, 1.0, NULL, false};
+    return (wv_regression){rows, P, X, y, names, standardize, true, 1.0, NULL, false, NULL};
 }
 
 static stage *find(stage *all, const char *name)

@@ -108,6 +108,7 @@ static double *join_rows(const wv_glm *data, size_t D, double *weights)
         if (data->intercept)
             row[data->columns] = root;
         row[D - 1] = root * (data->y[i] - (data->offset ? data->offset[i] : 0));
+        wv_design_read(i, data->columns, data->X, data->give_back);
     }
     return A;
 }

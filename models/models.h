@@ -40,6 +40,7 @@ typedef struct {
     double prior_sd;  /* > 0, of every weight: N(0, prior_sd^2); where there is noise, sigma ~ half-Cauchy(prior_sd) */
     const wv_prior *prior; /* of linear: [columns + intercept + 1] of weights, intercept and sigma; NULL: as above */
     bool centred;          /* of linear: the prior of the intercept is for features less their means */
+    void (*give_back)(void *memory, size_t bytes); /* takes what of X is not read again; NULL: X stays as it is */
 } wv_regression;
 
 /* y_i ~ Bernoulli(sigmoid(x_i . w)). Coordinates: the features' names, intercept. */
@@ -70,6 +71,7 @@ typedef struct {
     bool intercept;
     const wv_prior *prior; /* [columns + intercept + parameters] in the order of the coordinates */
     const double *centre;  /* [columns] the prior of the intercept is that of intercept + centre . w; NULL: 0 */
+    void (*give_back)(void *memory, size_t bytes); /* of gaussian: takes what of X is not read again, or NULL */
 } wv_glm;
 
 /* Coordinates: the columns' names, intercept, then log_sigma (gaussian, student), log_nu (student), log_shape

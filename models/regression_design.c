@@ -1,6 +1,7 @@
 /* regression_design.c - the rows of a regression as the models use them. */
 #include "regression_design.h"
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +29,13 @@ static void standardize(size_t rows, size_t P, size_t stride, double *X, double 
             X[i * stride + d] = isinf(square[d]) ? 0.0 : (X[i * stride + d] - mean[d]) / square[d];
 }
 
+void wv_design_read(size_t row, size_t P, const double *X, void (*give_back)(void *memory, size_t bytes))
+{
+    enum { TOGETHER = 8192 }; /* rows */
+    if (give_back && (row + 1) % TOGETHER == 0)
+        give_back((void *)(uintptr_t)(X + (row + 1 - TOGETHER) * P), TOGETHER * P * sizeof *X);
+}
+
 int wv_design_fill(const wv_regression *data, bool ones, size_t stride, double *X)
 {
     size_t rows = data->rows, P = data->columns;
@@ -36,6 +44,7 @@ int wv_design_fill(const wv_regression *data, bool ones, size_t stride, double *
             X[i * stride + d] = data->X[i * P + d];
         if (ones)
             X[i * stride + P] = 1.0;
+        wv_design_read(i, P, data->X, data->give_back);
     }
     if (!data->standardize || P == 0)
         return 0;

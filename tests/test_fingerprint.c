@@ -107,7 +107,8 @@ static int from_file(wvgd_model *model, const char *path, const char *target, ta
     failure f;
     if (read_regression(path, &(table_options){.target = target}, kind, &d, &f))
         return -1;
-    wv_regression data = {rows < d.rows ? rows : d.rows, d.columns, d.X, d.y, d.names, true, true, 1, NULL, false};
+    wv_regression data = {
+        rows < d.rows ? rows : d.rows, d.columns, d.X, d.y, d.names, true, true, 1, NULL, false, NULL};
     int status = construct(model, &data);
     free_regression(&d);
     return status;

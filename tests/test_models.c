@@ -50,7 +50,7 @@ static wv_regression regression(bool binary, size_t rows, bool standardize, bool
     const rows_of_data *data = data_rows();
     return (wv_regression){rows,  COLUMNS,     data->X,   binary ? data->binary : data->real,
                            NAMES, standardize, intercept, prior_sd,
-                           NULL,  false};
+                           NULL,  false,       NULL};
 }
 
 /* Generalised linear models: a row of every kind, with and without weights and offsets. Counts are up to some
@@ -473,7 +473,7 @@ static void logistic_agrees_with_target(void **state)
             memcpy(X + i * (D - 1), raw.X + i * D, (D - 1) * sizeof *X);
         for (size_t d = 0; d < D; d++)
             names[d] = "x";
-        wv_regression data = {raw.n, D - 1, X, raw.y, names, standardize, true, 1.0, NULL, false};
+        wv_regression data = {raw.n, D - 1, X, raw.y, names, standardize, true, 1.0, NULL, false, NULL};
         wvgd_model model[2];
         assert_int_equal(wv_model_logistic(&model[0], &data), 0);
         assert_int_equal(target_logistic(&model[1], full.n, D, full.X, full.y), 0);
@@ -520,7 +520,7 @@ static void logistic_is_stable_in_the_tails(void **state)
     for (size_t k = 0; k < 2 * sizeof W / sizeof *W; k++)
         for (int label = 0; label < 2; label++) {
             const double w = k % 2 ? -W[k / 2] : W[k / 2], prior_sd = 1e6;
-            wv_regression data = {1, 1, &x, &y[label], &name, false, false, prior_sd, NULL, false};
+            wv_regression data = {1, 1, &x, &y[label], &name, false, false, prior_sd, NULL, false, NULL};
             wvgd_model model;
             assert_int_equal(wv_model_logistic(&model, &data), 0);
             double log_p, grad, s = label ? w : -w,
@@ -559,7 +559,7 @@ static void linear_integrates_to_its_evidence(void **state)
         xy += x[i] * y[i];
         yy += y[i] * y[i];
     }
-    wv_regression data = {N, 1, x, y, &name, false, false, s, NULL, false};
+    wv_regression data = {N, 1, x, y, &name, false, false, s, NULL, false, NULL};
     wvgd_model model;
     assert_int_equal(wv_model_linear(&model, &data), 0);
     for (double log_sigma = -2.0; log_sigma <= 3.0; log_sigma += 0.25) {

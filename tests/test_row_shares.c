@@ -13,8 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <sysexits.h>
 #include <unistd.h>
+#include "model_data.h"
 #include "open_model.h"
 #include "near.h"
 #include "test_random.h"
@@ -575,12 +578,81 @@ static void messages_are_the_same(void **state)
     }
 }
 
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+enum { ROWS = 60000, COLUMNS = 40 };
+
+static void write_numbers(void)
+{
+    test_random g = test_random_seed(1);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    for (int c = 0; c < COLUMNS; c++)
+        fprintf(file, "x%d,", c);
+    fputs("y\n", file);
+    for (int i = 0; i < ROWS; i++) {
+        for (int c = 0; c < COLUMNS; c++)
+            fprintf(file, "%.6f,", test_random_uniform(&g));
+        fprintf(file, "%d\n", i % 3 == 0);
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+static void read_part(void *self, unsigned rank, row_shares *shares)
+{
+    failure f;
+    (void)rank;
+    if (read_regression(path, &(table_options){.shares = shares}, TARGET_LABELS, self, &f))
+        _exit(2);
+}
+
+/* In a process of its own: by how many bytes reading raises the most that it has had. */
+static long raise_memory(regression_data *part)
+{
+    struct rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
+    on_all(1, read_part, part);
+    getrusage(RUSAGE_SELF, &after);
+    return (after.ru_maxrss - before.ru_maxrss) * 1024;
+}
+
+/* Less than text and numbers, or numbers twice: what has been read goes while the rest is converted. */
+static void reads_numbers_in_little_memory(void **state)
+{
+    (void)state;
+#ifdef __SANITIZE_ADDRESS__
+    skip(); /* it keeps what is freed */
+#endif
+    const long numbers = (long)sizeof(double) * ROWS * COLUMNS;
+    int status = 0;
+    write_numbers();
+    pid_t child = fork();
+    if (!child) {
+        regression_data part, whole;
+        failure f;
+        long raised = raise_memory(&part);
+        if (read_regression(path, &(table_options){0}, TARGET_LABELS, &whole, &f))
+            _exit(2);
+        bool same = part.rows == whole.rows && part.columns == whole.columns &&
+                    !memcmp(part.X, whole.X, sizeof(double) * part.rows * part.columns) &&
+                    !memcmp(part.y, whole.y, sizeof(double) * part.rows);
+        free_regression(&part);
+        free_regression(&whole);
+        _exit(!same ? 3 : raised > numbers * 3 / 2 ? 4 : 0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cuts_at_rows),        cmocka_unit_test(cuts_random_files),
-        cmocka_unit_test(files_are_the_same),  cmocka_unit_test(sums_are_models),
-        cmocka_unit_test(formulas_are_models), cmocka_unit_test(messages_are_the_same),
+        cmocka_unit_test(reads_numbers_in_little_memory),
+        cmocka_unit_test(cuts_at_rows),
+        cmocka_unit_test(cuts_random_files),
+        cmocka_unit_test(files_are_the_same),
+        cmocka_unit_test(sums_are_models),
+        cmocka_unit_test(formulas_are_models),
+        cmocka_unit_test(messages_are_the_same),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

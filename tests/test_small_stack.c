@@ -72,7 +72,7 @@ static int make_regression(wvgd_model *model, int kind)
             sum += X[i * columns + k] = sin((double)((i + 1) * (k + 2)));
         y[i] = kind == 1 ? sum + 0.1 * cos((double)i) : sum + 0.3 * cos(7 * (double)i) > 0;
     }
-    const wv_regression data = {rows, columns, X, y, names, true, true, 1, NULL, false};
+    const wv_regression data = {rows, columns, X, y, names, true, true, 1, NULL, false, NULL};
     return kind == 0   ? wv_model_logistic(model, &data)
            : kind == 1 ? wv_model_linear(model, &data)
                        : wv_model_bnn(model, &data, 2, true);

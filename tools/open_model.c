@@ -8,6 +8,7 @@
 #include "model_data.h"
 #include "models.h"
 #include "object_file.h"
+#include "pages.h"
 #include "prior_conflict.h"
 #include "priors.h"
 #include "text.h"
@@ -417,7 +418,7 @@ static int check_prior(session *s, const prior_question *q, failure *f)
 static int check_regression(const model_request *request, session *s, const wv_regression *r, double prior_sd,
                             size_t hidden, failure *f)
 {
-    prior_question q = {.model = &s->inner,
+    prior_question q = {.model = s->shares ? &s->prior : &s->inner,
                         .family = find_family(s->data.labels ? "bernoulli" : "gaussian"),
                         .target = s->data.target,
                         .shares = s->shares,
@@ -472,12 +473,25 @@ static void note_prior(session *s, double sd, const char *weights, bool noise)
     snprintf(s->out->prior, sizeof s->out->prior, "normal, mean 0, sd %g, for %s%s", sd, weights, also);
 }
 
-/* Once the model has copied what it needs, or failed. prior_sd, hidden: for check_regression. */
+/* With shares, once the model without rows, s->prior, is made or has failed: what needs the rows, which the model then
+ * gives back as it copies them. prior_sd, hidden: for check_regression. */
+static int check_shares(const model_request *request, session *s, wv_regression *r, int failed, double prior_sd,
+                        size_t hidden, failure *f)
+{
+    if (!s->shares)
+        return 0;
+    f->code = failed ? no_memory(request, f) : 0;
+    r->give_back = give_back;
+    return share_failure(s->shares, f) ? f->code : check_regression(request, s, r, prior_sd, hidden, f);
+}
+
+/* Once the model has copied what it needs, or failed. */
 static int close_regression(const model_request *request, session *s, const wv_regression *r, int failed,
                             double prior_sd, size_t hidden, failure *f)
 {
     f->code = failed ? no_memory(request, f) : 0;
-    int code = share_failure(s->shares, f) ? f->code : check_regression(request, s, r, prior_sd, hidden, f);
+    int code = share_failure(s->shares, f) || s->shares ? f->code
+                                                        : check_regression(request, s, r, prior_sd, hidden, f);
     forget_numbers(&s->data);
     return code;
 }
@@ -498,7 +512,10 @@ static int open_logistic(const model_request *request, session *s, failure *f)
         return f->code;
     note_prior(s, regression.prior_sd, regression.intercept ? "weights and intercept" : "weights", false);
     wv_regression none = without_rows(&regression);
-    int failed = wv_model_logistic(&s->inner, &regression) || (s->shares && wv_model_logistic(&s->prior, &none));
+    int failed = s->shares && wv_model_logistic(&s->prior, &none);
+    if (check_shares(request, s, &regression, failed, regression.prior_sd, 0, f))
+        return f->code;
+    failed = wv_model_logistic(&s->inner, &regression);
     return close_regression(request, s, &regression, failed, regression.prior_sd, 0, f);
 }
 
@@ -561,7 +578,7 @@ static int choose_priors(const model_request *request, session *s, wv_regression
 }
 
 /* The same model of a share of the rows: the prior of the intercept needs the means of all. */
-static int open_linear_share(session *s, const wv_regression *r)
+static int open_linear_share(const model_request *request, session *s, wv_regression *r, double prior_sd, failure *f)
 {
     double *zero = calloc(r->columns + 1, sizeof *zero);
     wv_glm data = {.likelihood = WV_GAUSSIAN,
@@ -577,10 +594,12 @@ static int open_linear_share(session *s, const wv_regression *r)
                                                : s->moments};
     wv_glm none = data;
     none.rows = 0;
-    int failed = !zero || wv_model_glm(&s->inner, &data) || wv_model_glm(&s->prior, &none);
+    int failed = !zero || wv_model_glm(&s->prior, &none), code = check_shares(request, s, r, failed, prior_sd, 0, f);
+    data.give_back = r->give_back;
+    failed = !code && wv_model_glm(&s->inner, &data);
     s->inner.name = "linear";
     free(zero);
-    return failed;
+    return code ? code : close_regression(request, s, r, failed, prior_sd, 0, f);
 }
 
 static int open_linear(const model_request *request, session *s, failure *f)
@@ -588,9 +607,11 @@ static int open_linear(const model_request *request, session *s, failure *f)
     wv_regression regression;
     if (open_regression(request, TARGET_REAL, s, &regression, f) || choose_priors(request, s, &regression, f))
         return f->code;
-    int failed = s->shares ? open_linear_share(s, &regression) : wv_model_linear(&s->inner, &regression);
-    return close_regression(request, s, &regression, failed, given_option(request, PRIOR_SD) ? regression.prior_sd : 0,
-                            0, f);
+    double prior_sd = given_option(request, PRIOR_SD) ? regression.prior_sd : 0;
+    if (s->shares)
+        return open_linear_share(request, s, &regression, prior_sd, f);
+    int failed = wv_model_linear(&s->inner, &regression);
+    return close_regression(request, s, &regression, failed, prior_sd, 0, f);
 }
 
 /* What is known of the rows of a glm. */
@@ -730,8 +751,10 @@ static int open_bnn(const model_request *request, session *s, failure *f)
     note_prior(s, regression.prior_sd, "weights and biases", !s->data.labels);
     wv_regression none = without_rows(&regression);
     bool labels = s->data.labels;
-    int failed = wv_model_bnn(&s->inner, &regression, hidden, labels) ||
-                 (s->shares && wv_model_bnn(&s->prior, &none, hidden, labels));
+    int failed = s->shares && wv_model_bnn(&s->prior, &none, hidden, labels);
+    if (check_shares(request, s, &regression, failed, regression.prior_sd, hidden, f))
+        return f->code;
+    failed = wv_model_bnn(&s->inner, &regression, hidden, labels);
     return close_regression(request, s, &regression, failed, regression.prior_sd, hidden, f);
 }
 

@@ -1,5 +1,6 @@
 /* regression_data.c - features and a target of a table, or a time series, from CSV. */
 #include "model_data.h"
+#include "pages.h"
 #include "text.h"
 #include <math.h>
 #include <stdint.h>
@@ -69,11 +70,6 @@ static bool add_label(label_set *set, size_t row, const char *field)
     return true;
 }
 
-static const char *target_field(const data_table *t, size_t column, size_t i)
-{
-    return find_field(&t->csv, t->row[i], column);
-}
-
 /* The values of all shares, which are in the order of the file, take the place of those of this one. */
 static int share_labels(const data_table *t, label_set *set, failure *f)
 {
@@ -106,12 +102,12 @@ static int collect_labels(const data_table *t, size_t column, label_set *set, fa
     double number, line = t->csv.rows ? (double)t->csv.line[t->csv.rows - 1] : 0;
     *set = (label_set){.numbers = true, .booleans = t->column[column].kind == COLUMN_BOOLEAN};
     for (size_t i = 0; i < t->rows; i++)
-        set->numbers = set->numbers && read_number(target_field(t, column, i), &number) == NULL;
+        set->numbers = set->numbers && read_number(response_field(t, column, i), &number) == NULL;
     if (share_all(t->csv.shares, &set->numbers, f) || share_last(t->csv.shares, t->csv.rows > 0, &line, f))
         return f->code;
     set->line = (size_t)line;
     for (size_t i = 0; i < t->rows && set->different < 3; i++)
-        add_label(set, t->row[i], target_field(t, column, i));
+        add_label(set, t->row[i], response_field(t, column, i));
     return t->csv.shares ? share_labels(t, set, f) : 0;
 }
 
@@ -160,7 +156,7 @@ static int convert_labels(regression_data *out, size_t column, const label_set *
     bool rising = compare_labels(set, set->value[0], set->value[1]) < 0;
     const char *zero = set->value[!rising], *one = set->value[rising];
     for (size_t i = 0; i < out->rows; i++)
-        out->y[i] = compare_labels(set, target_field(&out->source, column, i), one) == 0;
+        out->y[i] = compare_labels(set, response_field(&out->source, column, i), one) == 0;
     out->label[0] = strdup(zero);
     out->label[1] = strdup(one);
     return out->label[0] && out->label[1] ? 0
@@ -173,7 +169,7 @@ static int read_target_numbers(const regression_data *out, size_t column, failur
     char text[QUOTED + TARGET_ROOM + 60], why[TARGET_ROOM];
     f->code = 0;
     for (size_t i = 0; i < t->rows; i++) {
-        const char *field = target_field(t, column, i), *expected = read_number(field, &out->y[i]);
+        const char *field = response_field(t, column, i), *expected = read_number(field, &out->y[i]);
         if (expected) {
             snprintf(text, sizeof text, "%s, %s, and the model logistic takes two labels", expected,
                      because_target(out, why));
@@ -225,11 +221,11 @@ static size_t width_of(const data_column *column)
     return !is_feature(column) ? 0 : column->kind == COLUMN_CATEGORICAL ? column->levels - 1 : 1;
 }
 
-/* Values of a feature in column `at` of X and those after it. */
-static void fill_feature(regression_data *out, const data_column *column, size_t at)
+/* Values of a feature in column `at` of X and those after it, of rows begin..end. */
+static void fill_feature(regression_data *out, const data_column *column, size_t at, size_t begin, size_t end)
 {
     size_t width = width_of(column);
-    for (size_t i = 0; i < out->rows; i++)
+    for (size_t i = begin; i < end; i++)
         for (size_t k = 0; k < width; k++)
             out->X[i * out->columns + at + k] = column->kind != COLUMN_CATEGORICAL  ? column->value[i]
                                                 : (size_t)column->value[i] == k + 1 ? 1.0
@@ -251,6 +247,22 @@ static bool name_feature(regression_data *out, const data_column *column, size_t
     return true;
 }
 
+/* X is filled row by row, and the columns are given back meanwhile. */
+static void fill_rows(regression_data *out)
+{
+    enum { TOGETHER = 8192 }; /* rows */
+    data_table *t = &out->source;
+    for (size_t begin = 0, end; begin < out->rows; begin = end) {
+        end = out->rows - begin < TOGETHER ? out->rows : begin + TOGETHER;
+        for (size_t c = 0, at = 0; c < t->csv.columns; at += width_of(&t->column[c++])) {
+            double *value = t->column[c].value;
+            fill_feature(out, &t->column[c], at, begin, end);
+            if (value)
+                give_back(value + begin, (end - begin) * sizeof *value);
+        }
+    }
+}
+
 static int fill_features(regression_data *out, failure *f)
 {
     data_table *t = &out->source;
@@ -262,13 +274,11 @@ static int fill_features(regression_data *out, failure *f)
     out->names = calloc(out->columns + 1, sizeof *out->names);
     out->own = calloc(out->columns + 1, sizeof *out->own);
     good = out->names && out->own;
-    for (size_t c = 0, at = 0; good && c < t->csv.columns; c++) {
+    for (size_t c = 0, at = 0; good && c < t->csv.columns; at += width_of(&t->column[c++]))
         good = name_feature(out, &t->column[c], at);
-        fill_feature(out, &t->column[c], at);
-        free(t->column[c].value);
-        t->column[c].value = NULL;
-        at += width_of(&t->column[c]);
-    }
+    if (good)
+        fill_rows(out);
+    forget_values(t);
     return good ? 0 : fail(f, EX_SOFTWARE, "%s: no memory for %zu names", t->csv.path, out->columns);
 }
 
@@ -363,6 +373,7 @@ int read_regression(const char *path, const table_options *options, target_kind 
     if (open_table(path, options, &out->source, f))
         return f->code;
     f->code = 0;
+    out->source.lean = true;
     read_parts(out, options, kind, f);
     int code = share_failure(out->source.csv.shares, f);
     if (code)

@@ -1,6 +1,7 @@
 /* table.c - columns of a CSV file with types, and which of its rows count. */
 #include "table.h"
 #include "ascending.h"
+#include "pages.h"
 #include "text.h"
 #include <ctype.h>
 #include <math.h>
@@ -58,11 +59,20 @@ void forget_values(data_table *t)
     }
 }
 
+static void forget_response(data_table *t)
+{
+    free(t->response);
+    free(t->response_at);
+    t->response = NULL;
+    t->response_at = NULL;
+}
+
 void forget_table_rows(data_table *t)
 {
     if (!t->csv.shares)
         return;
     forget_rows(&t->csv);
+    forget_response(t);
     free(t->row);
     t->row = NULL;
     for (size_t c = 0; c < t->csv.columns; c++)
@@ -76,6 +86,7 @@ void close_table(data_table *t)
         free(t->column[c].level);
         free(t->column[c].level_text);
     }
+    forget_response(t);
     free(t->column);
     free(t->row);
     close_csv(&t->csv);
@@ -428,10 +439,60 @@ static bool is_read(const data_column *column)
     return column->used && !column->refused;
 }
 
-/* Reads all columns that are used as numbers, row by row, and counts those values of each that are some. */
-static bool read_as_numbers(data_table *t, size_t *numbers)
+const char *response_field(const data_table *t, size_t column, size_t i)
 {
+    return t->response ? t->response + t->response_at[i] : field_of(t, column, i);
+}
+
+/* Is all that is used here numbers? */
+static bool are_numbers(const data_table *t)
+{
+    double ignored;
+    for (size_t i = 0; i < t->rows; i++) {
+        const char *field = first_field(&t->csv, t->row[i]);
+        for (size_t c = 0; c < t->csv.columns; c++, field = next_field(field))
+            if (is_read(&t->column[c]) && read_number(field, &ignored))
+                return false;
+    }
+    return true;
+}
+
+/* What will still be asked for when the text of rows is gone: labels of logistic regressions may be numbers. */
+static bool keep_response(data_table *t)
+{
+    size_t c = 0, bytes = 0;
+    while (c < t->csv.columns && !t->column[c].response)
+        c++;
+    if (c == t->csv.columns)
+        return true;
+    for (size_t i = 0; i < t->rows; i++)
+        bytes += strlen(field_of(t, c, i)) + 1;
+    t->response = malloc(bytes + 1);
+    t->response_at = calloc(t->rows + 1, sizeof *t->response_at);
+    if (!t->response || !t->response_at)
+        return false;
+    for (size_t i = 0, at = 0; i < t->rows; i++) {
+        t->response_at[i] = at;
+        at = (size_t)(stpcpy(t->response + at, field_of(t, c, i)) + 1 - t->response);
+    }
+    return true;
+}
+
+/* The text of rows from..to is not asked for again. */
+static void give_back_rows(const data_table *t, size_t from, size_t to)
+{
+    size_t at = t->csv.start[t->row[from]];
+    give_back(t->csv.text + at, t->csv.start[t->row[to]] - at);
+}
+
+/* Reads all columns that are used as numbers, row by row, and counts those values of each that are some. lean: rows
+ * that have been read are given back. */
+static bool read_as_numbers(data_table *t, bool lean, size_t *numbers)
+{
+    enum { TOGETHER = 4096 }; /* rows */
     const csv_file *csv = &t->csv;
+    if (lean && !keep_response(t))
+        return false;
     for (size_t c = 0; c < csv->columns; c++) {
         t->column[c].first = csv->rows;
         if (is_read(&t->column[c]) && !(t->column[c].value = calloc(t->rows + 1, sizeof *t->column[c].value)))
@@ -446,6 +507,8 @@ static bool read_as_numbers(data_table *t, size_t *numbers)
                 numbers[c]++;
             else if (t->column[c].first == csv->rows)
                 t->column[c].first = t->row[i];
+        if (lean && i && i % TOGETHER == 0)
+            give_back_rows(t, i - TOGETHER, i);
     }
     return true;
 }
@@ -735,9 +798,12 @@ static int find_counter(data_table *t, size_t c, failure *f)
 static int read_values(data_table *t, failure *all, failure *f)
 {
     failure one;
+    bool lean = t->lean && t->csv.shares && are_numbers(t);
+    if (share_all(t->csv.shares, &lean, f))
+        return f->code;
     size_t *numbers = calloc(t->csv.columns, sizeof *numbers);
     f->code = 0;
-    if (!numbers || !read_as_numbers(t, numbers))
+    if (!numbers || !read_as_numbers(t, lean, numbers))
         no_memory(&t->csv, f);
     int code = share_failure(t->csv.shares, f);
     if (!code)

@@ -39,7 +39,10 @@ typedef struct {
     size_t gaps;         /* the same, dropped or not */
     size_t *row;         /* [rows] of the file */
     data_column *column; /* [csv.columns] */
+    char *response;      /* fields of the response one after the other, where the text of rows is gone; else NULL */
+    size_t *response_at; /* [rows] where they begin in it */
     bool formula;        /* a formula says which columns are used */
+    bool lean;           /* if all that is used is numbers, the text of rows of a share goes as it is read */
 } data_table;
 
 /* How a file is to be read. All may be NULL or 0. */
@@ -69,6 +72,9 @@ int refuse_column(const csv_file *csv, const char *name, failure *f);
 
 /* Reads the columns that are marked as used: which rows count, then kinds, values and levels. */
 int read_columns(data_table *t, const table_options *options, failure *f);
+
+/* Row i of those that are kept, in the column of the response. */
+const char *response_field(const data_table *t, size_t column, size_t i);
 
 /* After the lines on problems of columns: which options help. */
 void add_remedies(const data_table *t, failure *f);
