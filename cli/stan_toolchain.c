@@ -198,8 +198,9 @@ static void find_debian(stan_toolchain *t, failure *f)
         free(path);
     }
     add_part(t, "Rscript", "Debian package r-base-core", copy(t->rscript));
-    find_r(t, f);
-    if (!f->code)
+    if (all) /* they look for the rest */
+        find_r(t, f);
+    if (all && !f->code)
         find_headers(t, f);
     describe_debian(t); /* not where the shim lies: its content is what counts */
     add_part(t, "shim of wvgd", "installed with wvgd as share/wvgd/stan; WVGD_STAN_DIR names another directory",
@@ -339,7 +340,7 @@ int examine_toolchains(const stan_wish *wish, FILE *stream, failure *f)
     putc('\n', stream);
     if (works)
         fprintf(stream, "Stan programs are compiled with %s.\n", bridgestan.complete ? bridgestan.name : debian.name);
-    else
+    else if (debian.part[debian.parts - 1].found) /* the shim */
         fputs("On Debian: apt-get install --no-install-recommends r-cran-rstan r-cran-stanheaders r-cran-bh "
               "r-cran-rcppeigen g++ libjansson-dev\n",
               stream);

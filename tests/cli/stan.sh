@@ -21,6 +21,7 @@ expect 69 'not complete; missing: its directory' "$wvgd" stan normal.stan --tool
 expect 69 'warning: cannot use BRIDGESTAN' env PATH="$tmp/nowhere" BRIDGESTAN=nothing "$wvgd" stan normal.stan --out run
 expect 69 anything env PATH="$tmp/nowhere" WVGD_STAN_DIR="$tmp/nowhere" "$wvgd" stan --doctor
 grep -q 'shim of wvgd *missing' stdout || complain "--doctor does not miss the shim: $(cat stdout)"
+grep -q -e 'Jansson *missing' -e apt-get stdout && complain "--doctor misses packages that it could not look for: $(cat stdout)"
 
 # ---- wrong command lines -------------------------------------------------------------------------------------------------------------
 expect 64 'PROGRAM.stan is missing' "$wvgd" stan --out run
