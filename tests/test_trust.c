@@ -40,8 +40,8 @@ static int leave(void **state)
 
 static void copy_to(const char *path)
 {
-    char line[PATH_MAX + sizeof OBJECT + 8];
-    snprintf(line, sizeof line, "cp %s %s", OBJECT, path);
+    char line[PATH_MAX + sizeof OBJECT + 12];
+    snprintf(line, sizeof line, "cp '%s' '%s'", OBJECT, path);
     assert_int_equal(system(line), 0);
 }
 
