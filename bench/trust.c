@@ -47,6 +47,17 @@ typedef struct {
     double honest_z[SCORES];  /* errors of numbers another */
 } totals;
 
+/* Kinds are numbered: those of trust_kinds, then the others. */
+static size_t kinds(void)
+{
+    return trust_kind_count + trust_other_count;
+}
+
+static const trust_kind *kind_at(size_t k)
+{
+    return k < trust_kind_count ? trust_kinds + k : trust_others + (k - trust_kind_count);
+}
+
 static unsigned long seeds = 10, first_seed = 1, jobs = 1, particles;
 static const char *bend;
 static int verbose;
@@ -105,7 +116,7 @@ static void start(void *self, const double *normal, double *z)
 static outcome fit_one(size_t kind, unsigned long seed)
 {
     outcome out = {.kind = kind, .seed = seed, .failed = 1, .error = NAN, .se = NAN};
-    trust_target *t = trust_make(trust_kinds + kind, seed);
+    trust_target *t = trust_make(kind_at(kind), seed);
     wvgd_options o;
     wvgd_error error = {0};
     wvgd_results r;
@@ -200,8 +211,8 @@ static void print_one(const outcome *o)
 {
     printf("%s, seed %lu: error %.4f se %.4f pelbo %.3f, %zu modes of %zu starts, %.0f evaluations, %.2f s, bend %zu "
            "of %zu, %s%s%s\n",
-           trust_kinds[o->kind].name, o->seed, o->error, o->se, o->pelbo, o->modes, o->starts, o->evaluations,
-           o->seconds, o->arguments, o->maps, o->reliable ? "reliable" : o->reason, right(o) ? "" : "  WRONG",
+           kind_at(o->kind)->name, o->seed, o->error, o->se, o->pelbo, o->modes, o->starts, o->evaluations, o->seconds,
+           o->arguments, o->maps, o->reliable ? "reliable" : o->reason, right(o) ? "" : "  WRONG",
            o->reliable && !right(o) ? " LIE" : "");
     if (o->reliable && o->worst_z > 2.5)
         printf("    z %.1f: %s\n", o->worst_z, o->worst);
@@ -227,9 +238,9 @@ static bool asked(int argc, char **argv, const char *name)
 static void work(int argc, char **argv, unsigned long worker, int to)
 {
     unsigned long number = 0;
-    for (size_t kind = 0; kind < trust_kind_count; kind++)
+    for (size_t kind = 0; kind < kinds(); kind++)
         for (unsigned long seed = first_seed; seed < first_seed + seeds; seed++)
-            if (asked(argc, argv, trust_kinds[kind].name) && number++ % jobs == worker) {
+            if (asked(argc, argv, kind_at(kind)->name) && number++ % jobs == worker) {
                 outcome o = fit_one(kind, seed);
                 if (write(to, &o, sizeof o) != sizeof o)
                     exit(74);
@@ -242,7 +253,7 @@ static void take_outcomes(FILE *from, totals *of)
     outcome o;
     while (fread(&o, sizeof o, 1, from) == 1) {
         add(of + o.kind, &o);
-        add(of + trust_kind_count + trust_kinds[o.kind].class, &o);
+        add(of + kinds() + kind_at(o.kind)->class, &o);
         if (verbose)
             print_one(&o);
     }
@@ -254,14 +265,14 @@ static void print_table(const totals *of)
     char name[80];
     printf("%-36s %5s %6s %8s %5s %7s %6s %7s  %5s %5s %5s %6s %7s %6s\n", "kind", "fits", "right", "reliable", "lies",
            "trusted", "> 3 se", "worst", "mean", "sd", "quant", "marked", "evals", "s");
-    for (size_t k = 0; k < trust_kind_count; k++)
+    for (size_t k = 0; k < kinds(); k++)
         if (of[k].n) {
-            snprintf(name, sizeof name, trust_kinds[k].class == TRUST_COUNTED ? "%s" : "(%s)", trust_kinds[k].name);
+            snprintf(name, sizeof name, kind_at(k)->class == TRUST_COUNTED ? "%s" : "(%s)", kind_at(k)->name);
             row(name, of + k);
         }
     for (size_t c = 0; c < TRUST_CLASSES; c++)
-        if (of[trust_kind_count + c].n)
-            row(classes[c], of + trust_kind_count + c);
+        if (of[kinds() + c].n)
+            row(classes[c], of + kinds() + c);
 }
 
 static void line(const char *what, double value, double least, double most)
@@ -273,18 +284,18 @@ static void line(const char *what, double value, double least, double most)
 /* What the counted kinds should keep. */
 static void print_bounds(const totals *of)
 {
-    const totals *all = of + trust_kind_count + TRUST_COUNTED;
+    const totals *all = of + kinds() + TRUST_COUNTED;
     double n = (double)all->n, most = 0;
-    size_t kinds = 0, equal = 0;
-    for (size_t k = 0; k < trust_kind_count; k++) {
-        if (trust_kinds[k].class != TRUST_COUNTED || !of[k].n)
+    size_t counted = 0, equal = 0;
+    for (size_t k = 0; k < kinds(); k++) {
+        if (kind_at(k)->class != TRUST_COUNTED || !of[k].n)
             continue;
-        kinds++;
+        counted++;
         equal += of[k].n == seeds;
         most = fmax(most, (double)of[k].lies / (double)of[k].n);
     }
-    printf("\n%zu fits, %zu of each of %zu kinds%s\n", all->n, (size_t)seeds, kinds,
-           equal == kinds ? "" : " (some lost)");
+    printf("\n%zu fits, %zu of each of %zu kinds%s\n", all->n, (size_t)seeds, counted,
+           equal == counted ? "" : " (some lost)");
     line("lies, of all fits", (double)all->lies / n, 0, 0.005);
     line("lies, of the fits of a kind, at most", most, 0, 0.02);
     line("right ones that are called reliable", (double)all->trusted / (double)all->right, 0.95, 1);
@@ -319,7 +330,7 @@ int main(int argc, char **argv)
         if (i + 1 < argc && !strcmp(argv[i], "--bend"))
             bend = argv[i + 1];
     }
-    totals *of = calloc(trust_kind_count + TRUST_CLASSES, sizeof *of);
+    totals *of = calloc(kinds() + TRUST_CLASSES, sizeof *of);
     int ends[2];
     if (!of || !jobs || pipe(ends))
         return 70;

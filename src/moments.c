@@ -550,7 +550,7 @@ static void centre_means(const wv_moments_input *in, const wv_moments_tilt *tilt
 static const double least_error = 1e-6;
 
 /* Variances with their controls, and standard errors, of a few functions, whose means are in place. Squares are skewed:
- * as large a pair as the largest may as well not have been drawn, which the sum would not show. */
+ * pairs as large as the largest may as well not have been drawn, which the sum would not show. */
 static void estimate_errors(const wv_moments_input *in, const wv_moments_tilt *tilt, const functions *f, size_t from,
                             size_t m, const double *u, wv_moments to)
 {
@@ -569,7 +569,9 @@ static void estimate_errors(const wv_moments_input *in, const wv_moments_tilt *t
             to.var[k] = sd * sd * square;
         if (!to.sd_se)
             continue;
-        double of_var = sd * sd * hypot(sqrt(e[m] + largest[m + k - from]) / kept, f->spread[k] * least_error);
+        double of_var = sd * sd *
+                        hypot(sqrt(e[m] + wv_policy.moments_largest * largest[m + k - from]) / kept,
+                              f->spread[k] * least_error);
         to.sd_se[k] = to.var[k] > 0 ? of_var / (2 * sqrt(to.var[k])) : NAN;
     }
     wv_arena_release(in->arena, mark);

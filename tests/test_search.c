@@ -448,27 +448,36 @@ static void labels_are_exchanged(void **state)
 /* ---- slabs ------------------------------------------------------------------------------------------------------- */
 enum { MANY = 20 };
 
-/* (1 - w) N(1, 0.1^2 I) + w N(1, I); self: w. */
+/* sds of the slab, 0.7 to 1.3 */
+static double slab_sd(size_t i)
+{
+    return 0.7 + 0.6 * (double)i / (MANY - 1);
+}
+
+/* ((1 - w) N(1, 0.1^2 C) + w N(1, C)) |C|^(1/2), C = diag(slab_sd^2); self: w. */
 static double spike_in_slab(void *self, const double *z, double *grad)
 {
     const double w = *(const double *)self, s = 0.1;
     double square = 0;
     for (size_t i = 0; i < MANY; i++)
-        square += (z[i] - 1) * (z[i] - 1);
+        square += (z[i] - 1) * (z[i] - 1) / (slab_sd(i) * slab_sd(i));
     double spike = log1p(-w) - square / (2 * s * s) - MANY * (log(s) + log_2pi / 2),
            slab = log(w) - square / 2 - MANY * log_2pi / 2, top = fmax(spike, slab),
            log_p = top + log(exp(spike - top) + exp(slab - top)), share = exp(spike - log_p);
     for (size_t i = 0; grad && i < MANY; i++)
-        grad[i] = -(z[i] - 1) * (share / (s * s) + 1 - share);
+        grad[i] = -(z[i] - 1) / (slab_sd(i) * slab_sd(i)) * (share / (s * s) + 1 - share);
     return log_p;
 }
 
-/* The ascent that ends in the spike passes through the slab. */
+/* The ascents that end in the spike pass through the slab; the first of them may fail to tell it. */
 static void slabs_around_spikes(void **state)
 {
     (void)state;
+    double log_z = 0;
+    for (size_t i = 0; i < MANY; i++)
+        log_z += log(slab_sd(i));
     for (size_t k = 0; k < 2; k++)
-        for (uint64_t seed = 1; seed <= 4; seed++) {
+        for (uint64_t seed = 1; seed <= (k ? 16 : 4); seed++) {
             double w = k ? 0.01 : 0.5;
             wvgd_model model;
             wvgd_results r;
@@ -476,7 +485,7 @@ static void slabs_around_spikes(void **state)
             assert_int_equal(wvgd_model_pointwise(&model, MANY, spike_in_slab, &w, true), 0);
             wvgd_fit *fit = fitted(&model, &o, &r);
             assert_int_equal(r.modes, 2);
-            assert_near(r.evidence.value, 0, fmax(4 * r.evidence.se, 1e-3));
+            assert_near(r.evidence.value, log_z, fmax(4 * r.evidence.se, 1e-3));
             wvgd_free(fit);
             wvgd_model_close(&model);
         }

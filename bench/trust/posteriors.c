@@ -218,16 +218,16 @@ static double integrate_peak(const trust_target *t, test_random *r, double *w)
     return sum + log(6);
 }
 
-void trust_spectrum(trust_target *t, uint64_t seed, size_t lines)
+void trust_spectrum(trust_target *t, uint64_t seed, size_t lines, size_t observations, double noise)
 {
     test_random r = test_random_seed(seed);
     double w[3], z[10];
     t->K = lines;
     t->dim = 1 + 3 * lines;
-    t->n = 60;
+    t->n = observations;
     t->a = take(t->n);
     t->b = take(t->n);
-    t->p[0] = lines == 3 ? 0.7 : 1;
+    t->p[0] = noise;
     t->p[1] = 2;
     t->density = spectrum_density;
     t->start = spectrum_start;
@@ -459,21 +459,28 @@ static double integrate_box(trust_target *t, size_t steps, double (*box)[2], dou
     return top + log(sum * area);
 }
 
+void trust_quadrature(trust_target *t, double (*box)[2])
+{
+    double inner[2][2];
+    t->known = t->dim;
+    t->marginal = trust_take(t->dim, sizeof *t->marginal);
+    integrate_box(t, 600, box, inner);
+    t->log_z = integrate_box(t, t->dim > 1 ? 800 : 100000, inner, NULL);
+}
+
 void trust_posterior(trust_target *t, uint64_t seed, const char *name)
 {
     test_random r = test_random_seed(seed);
     const posterior *of = posteriors;
     while (strcmp(of->name, name) != 0)
         of++;
-    t->dim = t->known = of->dim;
+    t->dim = of->dim;
     t->density = of->density;
-    t->marginal = trust_take(of->dim, sizeof *t->marginal);
     t->a = take(30);
     t->b = take(30);
     of->make(t, &r);
-    double high = t->p[0] > 0 ? t->p[0] : of->high, box[2][2] = {{of->low, high}, {of->low, high}}, inner[2][2];
-    integrate_box(t, 600, box, inner);
-    t->log_z = integrate_box(t, of->dim > 1 ? 800 : 100000, inner, NULL);
+    double high = t->p[0] > 0 ? t->p[0] : of->high, box[2][2] = {{of->low, high}, {of->low, high}};
+    trust_quadrature(t, box);
 }
 
 /* ---- linear regression with unknown noise and the conjugate prior: a columns[n][p] in their own units, b y[n], c

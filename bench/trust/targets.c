@@ -61,7 +61,7 @@ trust_marginal trust_marginal_of(size_t n, const double *x, const double *m)
 
 /* ---- mixtures of Gaussians or Student-t's: a log weights[K], b means [K][D], c Cholesky factors [K][D][D],
  * p[0] degrees of freedom or 0 ------------------------------------------------------------------------------------- */
-static void allocate_mixture(trust_target *t, size_t D, size_t K)
+void trust_mixture(trust_target *t, size_t D, size_t K)
 {
     t->dim = D;
     t->K = K;
@@ -118,7 +118,7 @@ static double mixture_density(void *self, const double *z, double *grad)
 }
 
 /* L L' with random axes and standard deviations sd[D]. */
-static void random_root(test_random *r, size_t D, const double *sd, double *L)
+void trust_random_root(test_random *r, size_t D, const double *sd, double *L)
 {
     double *Q = take(D * D), *C = take(D * D);
     test_random_normals(r, D * D, Q);
@@ -205,7 +205,7 @@ static void know_mixture(trust_target *t)
 }
 
 /* Weights are made to sum to exp(log_z). */
-static void finish_mixture(trust_target *t, double log_z)
+void trust_mixture_end(trust_target *t, double log_z)
 {
     double sum = 0;
     for (size_t k = 0; k < t->K; k++)
@@ -218,12 +218,12 @@ static void finish_mixture(trust_target *t, double log_z)
 }
 
 /* K components with means uniform in a box and sds of one size each, 10^U(low, high). */
-static void random_mixture(trust_target *t, uint64_t seed, size_t D, size_t K, double box, double low, double high,
-                           double nu)
+void trust_random_mixture(trust_target *t, uint64_t seed, size_t D, size_t K, double box, double low, double high,
+                          double nu)
 {
     test_random r = test_random_seed(seed);
     double *sd = take(D);
-    allocate_mixture(t, D, K);
+    trust_mixture(t, D, K);
     t->p[0] = nu;
     for (size_t k = 0; k < K; k++) {
         double size = pow(10, between(&r, low, high));
@@ -232,10 +232,10 @@ static void random_mixture(trust_target *t, uint64_t seed, size_t D, size_t K, d
             t->b[k * D + i] = between(&r, -box, box);
             sd[i] = size * between(&r, 0.6, 1.4);
         }
-        random_root(&r, D, sd, t->c + k * D * D);
+        trust_random_root(&r, D, sd, t->c + k * D * D);
     }
     free(sd);
-    finish_mixture(t, between(&r, -50, 50));
+    trust_mixture_end(t, between(&r, -50, 50));
 }
 
 /* One Gaussian or Student-t; sds from 1 down to condition^-1/2. */
@@ -243,15 +243,15 @@ static void one_ellipse(trust_target *t, uint64_t seed, size_t D, double conditi
 {
     test_random r = test_random_seed(seed);
     double *sd = take(D);
-    allocate_mixture(t, D, 1);
+    trust_mixture(t, D, 1);
     t->p[0] = nu;
     for (size_t i = 0; i < D; i++) {
         sd[i] = pow(condition, -0.5 * (double)i / (double)(D > 1 ? D - 1 : 1));
         t->b[i] = test_random_normal(&r);
     }
-    random_root(&r, D, sd, t->c);
+    trust_random_root(&r, D, sd, t->c);
     free(sd);
-    finish_mixture(t, between(&r, -50, 50));
+    trust_mixture_end(t, between(&r, -50, 50));
 }
 
 static void gaussian3(trust_target *t, uint64_t seed)
@@ -272,13 +272,13 @@ static void gaussian30(trust_target *t, uint64_t seed)
 static void scaled(trust_target *t, uint64_t seed)
 {
     test_random r = test_random_seed(seed);
-    allocate_mixture(t, 8, 1);
+    trust_mixture(t, 8, 1);
     for (size_t i = 0; i < 8; i++) {
         double s = pow(10, between(&r, -5, 5));
         t->b[i] = s * 3 * test_random_normal(&r);
         t->c[i * 8 + i] = s;
     }
-    finish_mixture(t, between(&r, -50, 50));
+    trust_mixture_end(t, between(&r, -50, 50));
 }
 
 static void student5(trust_target *t, uint64_t seed)
@@ -294,48 +294,48 @@ static void student3(trust_target *t, uint64_t seed)
 static void paper(trust_target *t, uint64_t seed)
 {
     test_random r = test_random_seed(seed);
-    allocate_mixture(t, 1, 5);
+    trust_mixture(t, 1, 5);
     for (size_t k = 0; k < 5; k++) {
         t->a[k] = log(test_random_uniform(&r));
         t->b[k] = 1.5 * test_random_normal(&r);
         t->c[k] = between(&r, 0.1, 1);
     }
-    finish_mixture(t, between(&r, -50, 50));
+    trust_mixture_end(t, between(&r, -50, 50));
 }
 
 static void mixture2(trust_target *t, uint64_t seed)
 {
-    random_mixture(t, seed, 2, 5, 10, 0, 0, 0);
+    trust_random_mixture(t, seed, 2, 5, 10, 0, 0, 0);
 }
 
 static void mixture5(trust_target *t, uint64_t seed)
 {
-    random_mixture(t, seed, 5, 4, 8, 0, 0, 0);
+    trust_random_mixture(t, seed, 5, 4, 8, 0, 0, 0);
 }
 
 static void mixture10(trust_target *t, uint64_t seed)
 {
-    random_mixture(t, seed, 10, 3, 5, 0, 0, 0);
+    trust_random_mixture(t, seed, 10, 3, 5, 0, 0, 0);
 }
 
 static void overlapping(trust_target *t, uint64_t seed)
 {
-    random_mixture(t, seed, 4, 6, 2, -0.2, 0.2, 0);
+    trust_random_mixture(t, seed, 4, 6, 2, -0.2, 0.2, 0);
 }
 
 static void narrow2(trust_target *t, uint64_t seed)
 {
-    random_mixture(t, seed, 2, 4, 10, -1, 0.25, 0);
+    trust_random_mixture(t, seed, 2, 4, 10, -1, 0.25, 0);
 }
 
 static void narrow5(trust_target *t, uint64_t seed)
 {
-    random_mixture(t, seed, 5, 4, 8, -0.35, 0.15, 0);
+    trust_random_mixture(t, seed, 5, 4, 8, -0.35, 0.15, 0);
 }
 
 static void students(trust_target *t, uint64_t seed)
 {
-    random_mixture(t, seed, 4, 4, 10, 0, 0, 4);
+    trust_random_mixture(t, seed, 4, 4, 10, 0, 0, 4);
 }
 
 /* Images of a Gaussian under all permutations of `labels` blocks of two coordinates: (m_1 .. m_L, s_1 .. s_L). */
@@ -346,7 +346,7 @@ static void label_switching(trust_target *t, uint64_t seed, size_t labels)
     test_random r = test_random_seed(seed);
     size_t D = 2 * labels, K = labels == 2 ? 2 : 6;
     double *A = take(D * D), *m = take(D), sd[6];
-    allocate_mixture(t, D, K);
+    trust_mixture(t, D, K);
     for (size_t i = 0; i < D; i++) {
         m[i] = i < labels ? 3 * (double)i + between(&r, -0.8, 0.8) : 0.5 * test_random_normal(&r);
         sd[i] = between(&r, 0.1, 0.5);
@@ -355,7 +355,7 @@ static void label_switching(trust_target *t, uint64_t seed, size_t labels)
         const size_t *to = labels == 2 ? of2[k] : of3[k];
         double *L = t->c + k * D * D;
         if (!k)
-            random_root(&r, D, sd, A);
+            trust_random_root(&r, D, sd, A);
         for (size_t i = 0; i < D; i++)
             t->b[k * D + (i < labels ? to[i] : labels + to[i - labels])] = m[i];
         for (size_t i = 0; i < D; i++) /* P A A' P', and its root */
@@ -377,7 +377,7 @@ static void label_switching(trust_target *t, uint64_t seed, size_t labels)
     }
     free(A);
     free(m);
-    finish_mixture(t, between(&r, -50, 50));
+    trust_mixture_end(t, between(&r, -50, 50));
 }
 
 static void labels2(trust_target *t, uint64_t seed)
@@ -391,10 +391,10 @@ static void labels3(trust_target *t, uint64_t seed)
 }
 
 /* A slab with so much of the mass around a spike `ratio` times narrower, `off` sds of the slab from its middle. */
-static void slab(trust_target *t, uint64_t seed, size_t D, double share, double ratio, double off)
+void trust_slab(trust_target *t, uint64_t seed, size_t D, double share, double ratio, double off)
 {
     test_random r = test_random_seed(seed);
-    allocate_mixture(t, D, 2);
+    trust_mixture(t, D, 2);
     t->a[0] = log(share);
     t->a[1] = log(1 - share);
     for (size_t i = 0; i < D; i++) {
@@ -403,41 +403,35 @@ static void slab(trust_target *t, uint64_t seed, size_t D, double share, double 
         t->c[i * D + i] = between(&r, 0.8, 1.2);
         t->c[D * D + i * D + i] = t->c[i * D + i] / ratio;
     }
-    finish_mixture(t, between(&r, -50, 50));
+    trust_mixture_end(t, between(&r, -50, 50));
 }
 
 static void slab20(trust_target *t, uint64_t seed)
 {
-    slab(t, seed, 20, 0.5, 10, 0);
+    trust_slab(t, seed, 20, 0.5, 10, 0);
 }
 
 static void slab20_thin(trust_target *t, uint64_t seed)
 {
-    slab(t, seed, 20, 0.01, 10, 0);
+    trust_slab(t, seed, 20, 0.01, 10, 0);
 }
 
 static void slab5(trust_target *t, uint64_t seed)
 {
-    slab(t, seed, 5, 0.5, 10, 0);
+    trust_slab(t, seed, 5, 0.5, 10, 0);
 }
 
 static void slab10(trust_target *t, uint64_t seed)
 {
-    slab(t, seed, 10, 0.9, 5, 0);
+    trust_slab(t, seed, 10, 0.9, 5, 0);
 }
 
 static void hidden(trust_target *t, uint64_t seed)
 {
-    slab(t, seed, 5, 0.5, 100, 0.6);
+    trust_slab(t, seed, 5, 0.5, 100, 0.6);
 }
 
 /* ---- products of one-dimensional densities: a shifts, b scales, c a parameter a coordinate ----------------------- */
-typedef struct {
-    /* log density and its derivative */
-    double (*log_p)(double x, double shape, double *slope);
-    double low, high; /* where it is to be integrated for its moments; both 0: a Cauchy, which has none */
-} line;
-
 static double p_laplace(double x, double shape, double *slope)
 {
     double rate = x > 0 ? shape : 1 / shape; /* asymmetric, with a kink at 0 */
@@ -500,15 +494,15 @@ static double p_cauchy(double x, double shape, double *slope)
     return -log1p(x * x) - log(M_PI);
 }
 
-static const line laplace = {p_laplace, -80, 80}, truncated = {p_truncated, -4, 12},
-                  exponential = {p_exponential, 0, 60}, uniform = {p_uniform, 0, 1}, log_gamma = {p_log_gamma, -60, 8},
-                  logit_beta = {p_logit_beta, -60, 60}, bimodal = {p_bimodal, -5, 5}, quartic = {p_quartic, -5, 5},
-                  cauchy = {p_cauchy, 0, 0};
+static const trust_line laplace = {p_laplace, -80, 80}, truncated = {p_truncated, -4, 12},
+                        exponential = {p_exponential, 0, 60}, uniform = {p_uniform, 0, 1},
+                        log_gamma = {p_log_gamma, -60, 8}, logit_beta = {p_logit_beta, -60, 60},
+                        bimodal = {p_bimodal, -5, 5}, quartic = {p_quartic, -5, 5}, cauchy = {p_cauchy, 0, 0};
 
 static double product_density(void *self, const double *z, double *grad)
 {
     const trust_target *t = self;
-    const line *of = t->what;
+    const trust_line *of = t->what;
     double sum = t->log_z, slope;
     for (size_t i = 0; i < t->dim; i++) {
         sum += of->log_p((z[i] - t->a[i]) / t->b[i], t->c[i], &slope) - log(t->b[i]);
@@ -526,7 +520,7 @@ static trust_marginal cauchy_marginal(double middle, double scale)
     return m;
 }
 
-static void product(trust_target *t, uint64_t seed, size_t D, const line *of, double low, double high)
+void trust_product(trust_target *t, uint64_t seed, size_t D, const trust_line *of, double low, double high)
 {
     enum { GRID = 40000 };
     test_random r = test_random_seed(seed);
@@ -558,52 +552,52 @@ static void product(trust_target *t, uint64_t seed, size_t D, const line *of, do
 
 static void kinks(trust_target *t, uint64_t seed)
 {
-    product(t, seed, 5, &laplace, 1, 1);
+    trust_product(t, seed, 5, &laplace, 1, 1);
 }
 
 static void uneven_kinks(trust_target *t, uint64_t seed)
 {
-    product(t, seed, 3, &laplace, 0.5, 2);
+    trust_product(t, seed, 3, &laplace, 0.5, 2);
 }
 
 static void walls(trust_target *t, uint64_t seed)
 {
-    product(t, seed, 4, &truncated, -1, 1);
+    trust_product(t, seed, 4, &truncated, -1, 1);
 }
 
 static void exponentials(trust_target *t, uint64_t seed)
 {
-    product(t, seed, 3, &exponential, 0, 1);
+    trust_product(t, seed, 3, &exponential, 0, 1);
 }
 
 static void box(trust_target *t, uint64_t seed)
 {
-    product(t, seed, 2, &uniform, 0, 1);
+    trust_product(t, seed, 2, &uniform, 0, 1);
 }
 
 static void log_gammas(trust_target *t, uint64_t seed)
 {
-    product(t, seed, 6, &log_gamma, 0.5, 5);
+    trust_product(t, seed, 6, &log_gamma, 0.5, 5);
 }
 
 static void logit_betas(trust_target *t, uint64_t seed)
 {
-    product(t, seed, 5, &logit_beta, 0.5, 6);
+    trust_product(t, seed, 5, &logit_beta, 0.5, 6);
 }
 
 static void bimodals(trust_target *t, uint64_t seed)
 {
-    product(t, seed, 3, &bimodal, 0.2, 0.8);
+    trust_product(t, seed, 3, &bimodal, 0.2, 0.8);
 }
 
 static void quartics(trust_target *t, uint64_t seed)
 {
-    product(t, seed, 6, &quartic, 0, 1);
+    trust_product(t, seed, 6, &quartic, 0, 1);
 }
 
 static void cauchys(trust_target *t, uint64_t seed)
 {
-    product(t, seed, 2, &cauchy, 0, 1);
+    trust_product(t, seed, 2, &cauchy, 0, 1);
 }
 
 /* ---- bent: p[0] the sd of z[0], p[1] the bend -------------------------------------------------------------------- */
@@ -736,17 +730,17 @@ static void funnel(trust_target *t, uint64_t seed)
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 static void line1(trust_target *t, uint64_t seed)
 {
-    trust_spectrum(t, seed, 1);
+    trust_spectrum(t, seed, 1, 60, 1);
 }
 
 static void line2(trust_target *t, uint64_t seed)
 {
-    trust_spectrum(t, seed, 2);
+    trust_spectrum(t, seed, 2, 60, 1);
 }
 
 static void line3(trust_target *t, uint64_t seed)
 {
-    trust_spectrum(t, seed, 3);
+    trust_spectrum(t, seed, 3, 60, 0.7);
 }
 
 static void logistic(trust_target *t, uint64_t seed)
@@ -842,6 +836,8 @@ trust_target *trust_make(const trust_kind *kind, uint64_t seed)
     while (number < trust_kind_count && kind != trust_kinds + number)
         number++;
     for (size_t i = 0; number == trust_kind_count + i && i < trust_tail_count && kind != trust_tails + i; i++)
+        number++;
+    for (size_t i = 0; number == trust_kind_count + trust_tail_count + i && kind != trust_others + i; i++)
         number++;
     kind->make(t, seed * 1000003 + number);
     return t;

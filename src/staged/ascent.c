@@ -242,18 +242,26 @@ static double log_det(const wvgd_fit *f, size_t k, size_t i)
     return g.family->log_det(f->D, 0, g.root);
 }
 
-/* Of the stations on the way to a top those stay that are larger by far than the last, and may have its mass by what
- * their volume and the density there say. */
-static void keep_slabs(wvgd_fit *f, size_t k)
+/* Of the stations on the way to a top, of that density and volume, those stay that are larger by far, and may have its
+ * mass by what their volume and the density there say. */
+static void keep_slabs(wvgd_fit *f, size_t k, double top, double volume)
 {
     wv_path *p = &f->explore.path[k];
-    size_t last = wv_explore_stations(f) - 1;
-    for (size_t i = 0; i < last; i++) {
-        double larger = p->stations & 1u << i ? log_det(f, k, i) - log_det(f, k, last) : -INFINITY;
+    for (size_t i = 0; i + 1 < wv_explore_stations(f); i++) {
+        double larger = p->stations & 1u << i ? log_det(f, k, i) - volume : -INFINITY;
         if (!(larger > wv_policy.judge_same_volume * (double)f->D &&
-              larger + p->left_p[i] - p->log_p > -wv_policy.judge_slab))
+              larger + p->left_p[i] - top > -wv_policy.judge_slab))
             p->stations &= ~(1u << i);
     }
+}
+
+bool wv_ascent_leave_slabs(wvgd_fit *f, size_t k, double top, double volume)
+{
+    wv_path *p = &f->explore.path[k];
+    p->stations &= ~(1u << (wv_explore_stations(f) - 1));
+    make_roots(f, k);
+    keep_slabs(f, k, top, volume);
+    return p->stations;
 }
 
 /* A density that falls from a wall with slope g has a mean 1/g away from it, and that as its sd; curvature makes both
@@ -294,7 +302,7 @@ void wv_ascent_leave_last(wvgd_fit *f, size_t k)
     if (f->dense)
         leave_wall(f, k);
     if (p->at_top)
-        keep_slabs(f, k);
+        keep_slabs(f, k, p->log_p, log_det(f, k, last));
     else if (f->dense)
         p->stations &= ~(1u << (last - 1));
 }
@@ -505,7 +513,7 @@ void wv_ascent_begin(wvgd_fit *f, size_t k, double log_p, const double *x, const
     memcpy(f->explore.path_grad + k * f->D, g, f->D * sizeof *g);
     memset(f->explore.path_wall + k * f->D, 0, f->D * sizeof *g);
     to_frame(f, g, f->explore.path_g + k * padded(f));
-    p->hit = wv_modes_foretell(f, x, log_p);
+    p->hit = wv_modes_foretell(f, x, log_p, &p->above);
     if (p->hit >= 0)
         wv_ascent_end(f, k, true);
     else

@@ -33,6 +33,7 @@ typedef struct {
     double log_p, slope;    /* at the last accepted point */
     double slab_elbo;       /* of the slab, by a few draws */
     double top_elbo;        /* of the Gaussian at the top, likewise */
+    double above;           /* by how much the density at its start exceeds what the modes predict */
     double sy[WV_KEPT];     /* products of its curvature pairs */
     double step, low, high; /* of the line search */
 } wv_path;
@@ -57,4 +58,8 @@ void wv_ascent_end(wvgd_fit *f, size_t k, bool at_top);
  */
 void wv_ascent_leave_last(wvgd_fit *f, size_t k);
 wv_gaussian wv_ascent_station(const wvgd_fit *f, size_t k, size_t i);
+
+/* Path k has ended in a mode with that density at its top and that log volume: of the Gaussians that it left on the way
+ * only such wide ones stay. Whether there are any. */
+bool wv_ascent_leave_slabs(wvgd_fit *f, size_t k, double top, double volume);
 #endif

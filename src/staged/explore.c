@@ -99,8 +99,8 @@ void wv_explore_copy_counts(wv_explore *to, const wv_explore *from)
 bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running)
 {
     struct {
-        size_t phase, starts, wide, climbed, judged, idle, refused, ends;
-    } s = {e->phase, e->starts, e->wide, e->climbed, e->judged, e->idle, e->refused, e->ends};
+        size_t phase, starts, wide, climbed, judged, idle, refused, slabs, slab_starts, ends;
+    } s = {e->phase, e->starts, e->wide, e->climbed, e->judged, e->idle, e->refused, e->slabs, e->slab_starts, e->ends};
     wv_archive_values(a, &s, sizeof s);
     if (s.phase > WV_EXPLORED || (s.judged && s.judged >= e->paths) || s.ends > WV_ENDS || (running && !e->frame))
         return wv_archive_refuse(a);
@@ -118,6 +118,8 @@ bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running)
         e->judged = s.judged;
         e->idle = s.idle;
         e->refused = s.refused;
+        e->slabs = s.slabs;
+        e->slab_starts = s.slab_starts;
         e->ends = s.ends;
         e->turned = false;
     }
@@ -496,6 +498,23 @@ static bool refuse(wvgd_fit *f, const wv_gaussian *g)
     return true;
 }
 
+/* Has path k, which has ended in a known mode, come by Gaussians that may be a slab around it? Only a start whose
+ * density is far more than the modes say tells of one; a few such paths are looked at, one of a wave. */
+static bool passed_slab(wvgd_fit *f, size_t k)
+{
+    wv_path *p = &f->explore.path[k];
+    size_t m = p->hit >= 0 ? (size_t)p->hit : 0;
+    if (!f->dense || p->hit < 0 || !(p->above > wv_policy.judge_slab_above) || !p->stations ||
+        f->explore.slab_starts == f->explore.starts || (double)f->explore.slabs >= wv_policy.judge_slab_paths)
+        return false;
+    wv_gaussian g = wv_modes_gaussian(f, m);
+    if (!wv_ascent_leave_slabs(f, k, wv_modes_top_of(f, m), g.family->log_det(f->D, 0, g.root)))
+        return false;
+    f->explore.slabs++;
+    f->explore.slab_starts = f->explore.starts;
+    return true;
+}
+
 /* Looks at the next path that has ended; when none is left, the next wave begins. */
 static void next_end(wvgd_fit *f)
 {
@@ -507,7 +526,11 @@ static void next_end(wvgd_fit *f)
         f->explore.wide += p->wide && p->at_top;
         if (explained(f, k)) {
             wv_modes_judge(f);
-            continue;
+            if (!passed_slab(f, k))
+                continue;
+            f->explore.phase = WV_JUDGE;
+            f->explore.judged = k;
+            return;
         }
         if ((!p->at_top && !p->pairs) || wv_modes_far_below(f, p->log_p)) /* got nowhere */
             continue;
@@ -779,6 +802,13 @@ static void judge_stations(wvgd_fit *f)
     size_t path = f->explore.judged;
     wv_path *p = &f->explore.path[path];
     judgement j = judge_path(f, path);
+    if (p->hit >= 0) { /* its top is known */
+        p->slab = j.slab < WV_STATIONS ? (int)j.slab + 1 : 0;
+        p->slab_elbo = j.elbo_slab;
+        if (!slab(f))
+            next_end(f);
+        return;
+    }
     if (j.best == WV_STATIONS && p->at_top && !f->modes.n) {
         /* a top near an edge, or in a small support: the fit contracts where draws have no density */
         j.best = j.last = WV_STATIONS - 1;

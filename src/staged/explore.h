@@ -23,12 +23,14 @@ typedef struct {
     size_t padded;   /* doubles in a row in the frame: whole vectors */
     size_t stations; /* Gaussians that a path leaves behind */
     wv_exploring phase;
-    size_t starts;  /* ascents begun */
-    size_t wide;    /* those at the scale of prior or user that have come to a top */
-    size_t climbed; /* evaluations of paths */
-    size_t judged;  /* the path whose end is being looked at */
-    size_t idle;    /* fits of ascents without end, one after the other, that have led to nothing new */
-    size_t refused; /* Gaussians narrower than doubles can tell */
+    size_t starts;      /* ascents begun */
+    size_t wide;        /* those at the scale of prior or user that have come to a top */
+    size_t climbed;     /* evaluations of paths */
+    size_t judged;      /* the path whose end is being looked at */
+    size_t idle;        /* fits of ascents without end, one after the other, that have led to nothing new */
+    size_t refused;     /* Gaussians narrower than doubles can tell */
+    size_t slabs;       /* paths into known modes that may have come by a slab; */
+    size_t slab_starts; /* starts when the last of them was looked at */
     size_t ends;
     wv_end end[WV_ENDS];
     size_t paths;                     /* in one wave */

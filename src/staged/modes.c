@@ -117,8 +117,7 @@ wv_gaussian wv_modes_gaussian(const wvgd_fit *f, size_t m)
         wv_gaussian){wv_modes_family(f), f->D, 0, f->modes.x + m * f->D, f->modes.root + m * wv_modes_root_size(f), 0};
 }
 
-/* Log density that mode m predicts at its mean. */
-static double top_of(const wvgd_fit *f, size_t m)
+double wv_modes_top_of(const wvgd_fit *f, size_t m)
 {
     wv_gaussian g = wv_modes_gaussian(f, m);
     return f->modes.mode[m].elbo - g.family->log_det(f->D, 0, g.root) - (double)f->D * half_log_2pi;
@@ -180,7 +179,7 @@ static bool too_low(const wvgd_fit *f, double log_p)
 {
     double bulk = wv_modes_bulk(f);
     for (size_t m = 0; m < f->modes.n; m++)
-        if (log_p >= top_of(f, m) - bulk / 2 - doubt(f, m, bulk))
+        if (log_p >= wv_modes_top_of(f, m) - bulk / 2 - doubt(f, m, bulk))
             return false;
     return true;
 }
@@ -210,12 +209,14 @@ int wv_modes_known(wvgd_fit *f, const double *x, double log_p)
     return part_of(f, &p, log_p);
 }
 
-int wv_modes_foretell(wvgd_fit *f, const double *x, double log_p)
+int wv_modes_foretell(wvgd_fit *f, const double *x, double log_p, double *above)
 {
     prediction p = {0, INFINITY, 0};
+    *above = 0;
     if (!f->modes.n)
         return -1;
     p.expected = wv_modes_predict(f, x, &p.mode, &p.distance);
+    *above = log_p - p.expected;
     return fabs(log_p - p.expected) < wv_policy.modes_foretold ? (int)p.mode : part_of(f, &p, log_p);
 }
 
@@ -229,7 +230,7 @@ size_t wv_modes_heaviest(const wvgd_fit *f)
 
 double wv_modes_top(const wvgd_fit *f)
 {
-    return top_of(f, wv_modes_heaviest(f));
+    return wv_modes_top_of(f, wv_modes_heaviest(f));
 }
 
 /* More than the modes predict anywhere. */
@@ -237,7 +238,7 @@ static double highest(const wvgd_fit *f)
 {
     double most = -INFINITY;
     for (size_t m = 0; m < f->modes.n; m++)
-        most = fmax(most, top_of(f, m));
+        most = fmax(most, wv_modes_top_of(f, m));
     return most + log((double)f->modes.n);
 }
 

@@ -63,12 +63,13 @@ double wv_modes_bulk(const wvgd_fit *f);
 int wv_modes_known(wvgd_fit *f, const double *x, double log_p);
 
 /* The same for a start, which may lie anywhere: far out, where densities differ by hundreds of nats, one that is
- * what the modes say it is tells that nothing else is near. */
-int wv_modes_foretell(wvgd_fit *f, const double *x, double log_p);
+ * what the modes say it is tells that nothing else is near. *above: by how much it exceeds what they say. */
+int wv_modes_foretell(wvgd_fit *f, const double *x, double log_p, double *above);
 
 /* The mode of the largest mass, and the log density at its top, by its Gaussian. */
 size_t wv_modes_heaviest(const wvgd_fit *f);
 double wv_modes_top(const wvgd_fit *f);
+double wv_modes_top_of(const wvgd_fit *f, size_t m); /* of mode m */
 
 /* Is a density so low that a mode there would have to be wider beyond reason, in every direction, than the heaviest
  * that is known? */
