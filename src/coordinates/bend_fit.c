@@ -335,23 +335,29 @@ static bool improve(const looked *l, size_t q, const double *O, double *v, wv_ar
     return good;
 }
 
-/* The direction near v that explains most takes its place, if it explains much more; returns its share, that of v
- * being given. */
-static double best_direction(const looked *l, size_t q, const double *O, double share, double *v, bool *axis,
-                             wv_arena *arena)
+/* The direction near v that explains most, best[D]; returns its share. */
+static double best_direction(const looked *l, size_t q, const double *O, const double *v, double *best, wv_arena *arena)
 {
     enum { STEPS = 8 };
-    size_t D = l->D, mark = wv_arena_mark(arena);
-    double *best = wv_arena_take(arena, D);
-    memcpy(best, v, D * sizeof *v);
+    memcpy(best, v, l->D * sizeof *v);
     for (size_t i = 0; i < STEPS && improve(l, q, O, best, arena);)
         i++;
-    double other = judge(l, best, arena);
-    *axis = !(share < wv_policy.bend_axis * other);
-    if (!*axis)
-        memcpy(v, best, D * sizeof *v);
+    return judge(l, best, arena);
+}
+
+/* The direction near the axis v takes its place if it explains much more. *share becomes its share; false: the axis
+ * stays. */
+static bool leave_axis(const looked *l, size_t q, const double *O, double *v, double *share, wv_arena *arena)
+{
+    size_t mark = wv_arena_mark(arena);
+    double *best = wv_arena_take(arena, l->D), other = best_direction(l, q, O, v, best, arena);
+    bool better = *share < wv_policy.bend_axis * other;
+    if (better) {
+        memcpy(v, best, l->D * sizeof *v);
+        *share = other;
+    }
     wv_arena_release(arena, mark);
-    return *axis ? share : other;
+    return better;
 }
 
 /* Directions of arguments a[r][D], unit vectors in z, of which `known` are there; returns r. Where there are some the
@@ -368,9 +374,8 @@ static size_t pick(looked *l, const double *root, size_t known, size_t most, dou
     }
     bool room = regress_on(l, D + 1, Z, arena);
     while (room && r < most && (double)(l->columns + D + 1) < wv_policy.bend_columns * (double)l->n) {
-        bool is_axis = true;
         double share = best_axis(l, root, r, O, O + r * D, &axis, arena);
-        share = best_direction(l, r, O, share, O + r * D, &is_axis, arena);
+        bool is_axis = !leave_axis(l, r, O, O + r * D, &share, arena);
         first = r > known ? first : share;
         double squares = share * cblas_ddot((int)(l->n * D), l->E, 1, l->E, 1) / (double)l->n;
         if (!(share > fmax(wv_policy.bend_share, wv_policy.bend_share_first * first)) ||
@@ -514,6 +519,19 @@ static void weigh_points(const wv_bend_pool *p, double reach, bent_pool *s)
     }
     for (size_t i = 0; i < s->n; i++)
         s->weight[i] /= fmax(total, 1e-300);
+}
+
+/* Points whose scores of the others are far from standard normal, in mean squares of that size, count little. */
+static void doubt_points(const bent_pool *s, double size)
+{
+    size_t D = s->D, k = D - s->r;
+    for (size_t i = 0; i < s->n; i++) {
+        double square = 0;
+        for (size_t c = s->r; c < D; c++)
+            square += pow(s->g[i * D + c] + s->w[i * D + c], 2) / (double)k;
+        square = isfinite(square) ? square : INFINITY;
+        s->weight[i] /= 1 + pow(square / size, 2);
+    }
 }
 
 /* Number c of the coordinates. */
@@ -1147,6 +1165,20 @@ static double crooked(const wv_bend_line *line)
     return 1 - uv * uv / (uu * vv);
 }
 
+/* Arguments 0 and c change places, of the map and of its points. */
+static void swap_arguments(const bent_pool *s, wv_bend *b, size_t c)
+{
+    wv_bend_swap(b, 0, c);
+    for (size_t i = 0; i < s->n && c; i++) {
+        double *w = s->w + i * s->D, *g = s->g + i * s->D, keep = w[0];
+        w[0] = w[c];
+        w[c] = keep;
+        keep = g[0];
+        g[0] = g[c];
+        g[c] = keep;
+    }
+}
+
 /* The argument that is least Gaussian comes first: tails of the others depend on it. */
 static void order_arguments(const bent_pool *s, wv_bend *b, wv_arena *arena)
 {
@@ -1162,17 +1194,8 @@ static void order_arguments(const bent_pool *s, wv_bend *b, wv_arena *arena)
             worst = c;
         }
     }
-    if (!worst || most < much * first)
-        return;
-    wv_bend_swap(b, 0, worst);
-    for (size_t i = 0; i < s->n; i++) {
-        double *w = s->w + i * s->D, *g = s->g + i * s->D, keep = w[0];
-        w[0] = w[worst];
-        w[worst] = keep;
-        keep = g[0];
-        g[0] = g[worst];
-        g[worst] = keep;
-    }
+    if (worst && !(most < much * first))
+        swap_arguments(s, b, worst);
 }
 
 /* Points were drawn wider than normal along argument c: for the arguments before it, whose scores are means over it,
@@ -1186,17 +1209,19 @@ static void narrow_weights(const bent_pool *s, const wv_bend_line *line, size_t 
     }
 }
 
-/* Where the others are not standard normal, scores of the arguments mean nothing: in the neck of a funnel, say. */
-static void doubt_points(const bent_pool *s)
+/* What the fit leaves of the scores of the arguments, by a loss that far points hardly touch. */
+static double cost_of_arguments(const bent_pool *s, const wv_bend *b, const double *weight)
 {
-    size_t D = s->D, k = D - s->r;
-    for (size_t i = 0; i < s->n; i++) {
-        double square = 0;
-        for (size_t c = s->r; c < D; c++)
-            square += pow(s->g[i * D + c] + s->w[i * D + c], 2) / (double)k;
-        square = isfinite(square) ? square : INFINITY;
-        s->weight[i] /= 1 + pow(square / wv_policy.bend_doubt, 2);
-    }
+    double sum = 0, total = 0;
+    for (size_t i = 0; i < s->n; i++)
+        for (size_t c = 0; c < s->r; c++) {
+            double u = wv_bend_line_inverse(&b->line[c], s->w[i * s->D + c]);
+            wv_bend_turn t = wv_bend_line_at(&b->line[c], u);
+            double left = s->g[i * s->D + c] * t.slope + t.log_slope_change + u;
+            sum += isfinite(left) ? weight[i] * left * left / (1 + left * left) : weight[i];
+            total += weight[i];
+        }
+    return sum / fmax(total, 1e-300);
 }
 
 /* Rows of the arguments, last first, and the lines of all coordinates. */
@@ -1215,6 +1240,40 @@ static void fit_arguments(const bent_pool *s, wv_bend *b, bool anew, wv_arena *a
         if (s->r <= FEW)
             narrow_weights(s, &line, c);
     }
+}
+
+/* The pool, to be used up. */
+static bent_pool copy_pool(const bent_pool *s, wv_arena *arena)
+{
+    bent_pool to = *s;
+    to.w = wv_arena_take(arena, s->n * s->D);
+    to.g = wv_arena_take(arena, s->n * s->D);
+    to.weight = wv_arena_take(arena, s->n);
+    memcpy(to.w, s->w, s->n * s->D * sizeof *s->w);
+    memcpy(to.g, s->g, s->n * s->D * sizeof *s->g);
+    memcpy(to.weight, s->weight, s->n * sizeof *s->weight);
+    return to;
+}
+
+/* The argument that comes first is that with which the others are fitted best. */
+static void choose_first(const bent_pool *s, wv_bend *b, wv_arena *arena)
+{
+    size_t best = 0;
+    double least = INFINITY;
+    for (size_t c = 0; c < s->r && s->r > 1; c++) {
+        size_t mark = wv_arena_mark(arena);
+        bent_pool tried = copy_pool(s, arena);
+        swap_arguments(&tried, b, c);
+        fit_arguments(&tried, b, true, arena);
+        double cost = cost_of_arguments(&tried, b, s->weight);
+        wv_bend_swap(b, 0, c);
+        wv_arena_release(arena, mark);
+        if (cost < wv_policy.bend_first_gain * least) {
+            least = cost;
+            best = c;
+        }
+    }
+    swap_arguments(s, b, best);
 }
 
 static void fit_all(const wv_bend_pool *p, wv_bend *b, bool anew, wv_arena *arena)
@@ -1238,6 +1297,8 @@ static void fit_all(const wv_bend_pool *p, wv_bend *b, bool anew, wv_arena *aren
     for (size_t c = s.r; c < D; c++)
         undo_row(&s, &b->row[c], c);
     weigh_points(p, wv_policy.bend_reach_arguments, &s);
+    if (!anew) /* a map that was far too wide has drawn points where the density is nothing */
+        doubt_points(&s, wv_policy.bend_doubt_rows);
     see_points(p, b, &s);
     double cost = fit_rows(&s, b, anew, arena);
     if (p->round <= 2 && D > s.r)
@@ -1255,7 +1316,11 @@ static void fit_all(const wv_bend_pool *p, wv_bend *b, bool anew, wv_arena *aren
         order_arguments(&s, b, arena);
     if (final) {
         weigh_points(p, wv_policy.bend_clip, &s);
-        doubt_points(&s);
+        /* where the others are not standard normal, scores of the arguments mean nothing: in the neck of a funnel, say
+         */
+        doubt_points(&s, wv_policy.bend_doubt);
+        if ((double)p->round == wv_policy.bend_rounds_gaussian)
+            choose_first(&s, b, arena);
         fit_arguments(&s, b, (double)p->round == wv_policy.bend_rounds_gaussian, arena);
     } else
         standardise(&s, b, arena);
