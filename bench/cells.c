@@ -3,10 +3,11 @@
  *                                     quadrature
  *     cells quantize [MIXTURES [SEED]] the same cells from a fit with two, by wvgd_quantize
  *     cells named                     two mixtures with cells that fall off steeply from a wall, six seeds each
- *     cells density [SEEDS]           integrated squared error over that of the optimum, N = 3..7: the mixtures of
+ *     cells density [SEEDS [FRESH]]   integrated squared error over that of the optimum, N = 3..7: the mixtures of
  *                                     tests/data, and as many fresh ones
- *     cells gap [SEEDS [D]]           log evidence - PELBO in 2, 5, 10 and 31 dimensions, or D, and the time of a fit
- * Options after these: --cost C, --family F, --solver S. */
+ *     cells gap [SEEDS [D [FIRST]]]   log evidence - PELBO in 2, 5, 10 and 31 dimensions, or D (0: all), and the time
+ * of a fit Options after these: --cost C, --family F, --solver S; --beside B: the mixtures have B narrow Gaussian
+ * coordinates beside the first, so that the best components are known in more dimensions, too. */
 #include "logistic_truth.h"
 #include "ascending.h"
 #include "mixture_tables.h"
@@ -20,10 +21,12 @@
 #include <string.h>
 #include <time.h>
 
-enum { K = 5, MOST = 10 };
+enum { K = 5, MOST = 10, MOST_BESIDE = 30 };
 
-static wvgd_options asked; /* what all fits have in common */
-static bool quantized;     /* cells are made from a fit with two particles */
+static wvgd_options asked;         /* what all fits have in common */
+static bool quantized;             /* cells are made from a fit with two particles */
+static size_t beside;              /* narrow coordinates beside the mixture's */
+static const double narrow = 0.05; /* their sd */
 
 /* Only OpenBLAS has it: its threads would get in each other's way here. */
 void openblas_set_num_threads(int threads) __attribute__((weak));
@@ -85,28 +88,96 @@ static oracle1d_target target_of(const mixture *m)
     return (oracle1d_target){K, m->weight, m->mean, m->sd};
 }
 
+/* The mixture along the first of 1 + beside coordinates, narrow Gaussians along the others. */
+static int log_density(void *self, size_t n, const double *z, double *log_p, double *grad)
+{
+    const mixture *m = self;
+    size_t D = 1 + beside;
+    for (size_t i = 0; i < n; i++) {
+        const double *x = z + i * D;
+        double p = 0, slope = 0, y = 0;
+        for (size_t k = 0; k < K; k++) {
+            double t = (x[0] - m->mean[k]) / m->sd[k], part = m->weight[k] / m->sd[k] * exp(-t * t / 2);
+            p += part;
+            slope -= part * t / m->sd[k];
+        }
+        for (size_t k = 1; k < D; k++)
+            y += x[k] * x[k] / (narrow * narrow) / 2 + log(narrow) + 0.91893853320467274;
+        log_p[i] = log(p) - 0.91893853320467274 - y;
+        if (grad)
+            grad[i * D] = p > 0 ? slope / p : 0;
+        for (size_t k = 1; k < D && grad; k++)
+            grad[i * D + k] = -x[k] / (narrow * narrow);
+    }
+    return 0;
+}
+
+static int open_mixture(wvgd_model *model, mixture *m)
+{
+    if (!beside)
+        return target_mixture_1d(model, K, m->weight, m->mean, m->sd);
+    *model = (wvgd_model){
+        .dim = 1 + beside, .log_density = log_density, .self = m, .has_gradient = true, .thread_safe = true};
+    return 0;
+}
+
+/* A component given x, its first coordinate, along the others: N(at + slope x, C C'). */
+typedef struct {
+    double at[MOST_BESIDE], slope[MOST_BESIDE]; /* [beside] */
+    double squares, log_det;                    /* the sum of squares of C, and log |C| */
+} conditional;
+
+static conditional given_first(const wvgd_results *r, size_t j)
+{
+    size_t D = r->D;
+    const double *mu = r->mu + j * D, *sd = r->sd + j * D, *L = r->chol ? r->chol + j * D * D : NULL;
+    conditional c = {{0}, {0}, 0, 0};
+    for (size_t k = 1; k < D; k++) {
+        c.slope[k - 1] = L ? L[k * D] / L[0] : 0;
+        c.at[k - 1] = mu[k] - c.slope[k - 1] * mu[0];
+        c.log_det += log(L ? L[k * D + k] : sd[k]);
+        for (size_t i = 1; i <= k; i++)
+            c.squares += L ? L[k * D + i] * L[k * D + i] : i == k ? sd[k] * sd[k] : 0;
+    }
+    return c;
+}
+
+/* Nats by which it is worse than the best there, where x has this mean and variance. */
+static double beside_loss(const conditional *c, double mean, double var)
+{
+    double v = narrow * narrow,
+           loss = (c->squares / v - (double)beside) / 2 + (double)beside * log(narrow) - c->log_det;
+    for (size_t k = 0; k < beside; k++) {
+        double off = c->at[k] + c->slope[k] * mean;
+        loss += (off * off + c->slope[k] * c->slope[k] * var) / (2 * v);
+    }
+    return loss;
+}
+
 /* A fitted ensemble, particles ascending. */
 typedef struct {
+    conditional other[MOST];                                                            /* [N] */
     double z[MOST], mu[MOST], sd[MOST], elbo[MOST], se[MOST], beta[MOST], weight[MOST]; /* [N] */
     double pelbo, pelbo_se, seconds;
     bool reliable;
 } ensemble;
 
-static ensemble fit_mixture(const mixture *m, size_t N, uint64_t seed)
+static ensemble fit_mixture(mixture *m, size_t N, uint64_t seed)
 {
     ensemble e = {.seconds = now()};
     wvgd_model model;
     wvgd_results r;
-    if (target_mixture_1d(&model, K, m->weight, m->mean, m->sd))
+    if (open_mixture(&model, m))
         die("no memory");
     wvgd_fit *fit = fit_model(&model, N, asked.family, seed, &r);
-    for (size_t j = 0; j < N; j++) {
+    for (size_t j = 0, D = r.D; j < N; j++) {
         size_t rank = 0;
         for (size_t k = 0; k < N; k++)
-            rank += r.z[k] < r.z[j] || (r.z[k] == r.z[j] && k < j);
-        e.z[rank] = r.z[j];
-        e.mu[rank] = r.mu[j];
-        e.sd[rank] = r.sd[j];
+            rank += r.z[k * D] < r.z[j * D] || (r.z[k * D] == r.z[j * D] && k < j);
+        e.z[rank] = r.z[j * D];
+        e.mu[rank] = r.mu[j * D];
+        e.sd[rank] = r.sd[j * D];
+        e.other[rank] = given_first(&r, j);
         e.elbo[rank] = r.elbo[j];
         e.se[rank] = r.elbo_se[j];
         e.beta[rank] = r.beta[j];
@@ -126,7 +197,8 @@ static double loss_of(const oracle1d_target *t, size_t N, const ensemble *e, siz
 {
     oracle1d_interval cell = oracle1d_cell(N, e->z, j);
     *best = oracle1d_best_in(t, cell);
-    return best->elbo - oracle1d_component_in(t, cell, e->mu[j], e->sd[j]).elbo;
+    oracle1d_component q = oracle1d_component_in(t, cell, e->mu[j], e->sd[j]);
+    return best->elbo - q.elbo + beside_loss(&e->other[j], q.mean, q.var);
 }
 
 /* Losses of the cells of all fits with N particles. */
@@ -136,7 +208,7 @@ typedef struct {
     double off; /* squares of (ELBO_j reported - exact) / se, summed */
 } losses;
 
-static void add_fit(losses *l, const mixture *m, size_t N, uint64_t seed)
+static void add_fit(losses *l, mixture *m, size_t N, uint64_t seed)
 {
     oracle1d_target t = target_of(m);
     ensemble e = fit_mixture(m, N, seed);
@@ -190,7 +262,7 @@ static void line(size_t mixtures, uint64_t seed)
 
 static void named(void)
 {
-    static const struct {
+    static struct {
         mixture m;
         size_t N;
     } cases[] = {{{{.00466, .35741, .29228, .04079, .30485},
@@ -236,7 +308,8 @@ static double best_density(const oracle1d_target *t, size_t N)
     return oracle1d_ise(t, N, z, mu, sd, beta);
 }
 
-static void density(uint64_t seeds)
+/* fresh: seed of the first fresh mixture. */
+static void density(uint64_t seeds, uint64_t first)
 {
     printf("   N   mixtures    optimum  ISE over it, weights beta   optimal weights\n");
     for (size_t N = 3; N <= 7; N++)
@@ -244,7 +317,7 @@ static void density(uint64_t seeds)
             double best = 0, by_beta = 0, by_weight = 0;
             for (int i = 0; i < MIXTURE_TARGETS; i++) {
                 mixture_table table;
-                mixture m = random_mixture(900000 + (uint64_t)i);
+                mixture m = random_mixture(first + (uint64_t)i);
                 if (!fresh && mixture_table_read(&table, i))
                     for (size_t k = 0; k < K; k++) {
                         m.weight[k] = table.weight[k];
@@ -282,7 +355,7 @@ static void show_gap(const char *name, const wvgd_model *model, double log_evide
         }
 }
 
-static void gap(uint64_t seeds, size_t only)
+static void gap(uint64_t seeds, size_t only, uint64_t first)
 {
     static const size_t dims[] = {2, 5, 10};
     wvgd_model model;
@@ -290,7 +363,7 @@ static void gap(uint64_t seeds, size_t only)
     logistic_truth truth;
     printf("target      D family  N seed       gap       se  gap beta    evals       ms\n");
     for (size_t i = 0; i < 3; i++)
-        for (uint64_t seed = 1; seed <= seeds && (!only || only == dims[i]); seed++) {
+        for (uint64_t seed = first; seed < first + seeds && (!only || only == dims[i]); seed++) {
             if (target_mixture_random(&model, dims[i], 5, 1.5, seed))
                 die("no memory");
             show_gap("mixture", &model, 0, seed);
@@ -302,7 +375,7 @@ static void gap(uint64_t seeds, size_t only)
         !logistic_truth_read(&truth, "cancer", LOGISTIC_ALL_ROWS, true) ||
         target_logistic(&model, data.n, data.D, data.X, data.y))
         die("no data of cancer");
-    for (uint64_t seed = 1; seed <= (seeds + 1) / 2; seed++)
+    for (uint64_t seed = first; seed < first + (seeds + 1) / 2; seed++)
         show_gap("cancer", &model, truth.log_evidence, seed);
     wvgd_model_close(&model);
     logistic_data_free(&data);
@@ -323,7 +396,9 @@ int main(int argc, char **argv)
     asked.cost = WVGD_SQEUCLID;
     asked.family = WVGD_DIAG;
     for (int i = 2; i + 1 < argc; i++)
-        if (argv[i][0] == '-' && wvgd_options_set(&asked, argv[i] + 2, argv[i + 1], &error) != WVGD_OK)
+        if (!strcmp(argv[i], "--beside"))
+            beside = number(argc, argv, i + 1, 0) <= MOST_BESIDE ? number(argc, argv, i + 1, 0) : MOST_BESIDE;
+        else if (argv[i][0] == '-' && wvgd_options_set(&asked, argv[i] + 2, argv[i + 1], &error) != WVGD_OK)
             die(error.text);
     quantized = !strcmp(what, "quantize");
     if (!strcmp(what, "line") || quantized)
@@ -331,9 +406,9 @@ int main(int argc, char **argv)
     else if (!strcmp(what, "named"))
         named();
     else if (!strcmp(what, "density"))
-        density(number(argc, argv, 2, 2));
+        density(number(argc, argv, 2, 2), number(argc, argv, 3, 900000));
     else if (!strcmp(what, "gap"))
-        gap(number(argc, argv, 2, 4), number(argc, argv, 3, 0));
+        gap(number(argc, argv, 2, 4), number(argc, argv, 3, 0), number(argc, argv, 4, 1));
     else
         die("expected line, quantize, named, density or gap");
     return 0;
