@@ -594,6 +594,12 @@ static candidates take_candidates(wvgd_fit *f)
                         wv_arena_take(f->arena, CANDIDATES)};
 }
 
+/* By which an ELBO must be better than another. */
+static double margin(const cell *c)
+{
+    return c->careful ? wv_policy.component_margin_careful : wv_policy.component_margin;
+}
+
 /* Candidate k becomes q. */
 static void set_candidate(const wvgd_fit *f, cell *c, size_t k, const wv_gaussian *q, double elbo)
 {
@@ -700,7 +706,7 @@ static void judge(wvgd_fit *f, cell *c, uint64_t number)
     for (size_t k = 0; k < K; k++) {
         wv_gaussian q = candidate(f, c, k);
         double elbo = elbo_of(f, n, log_q + k * n, log_v, log_p) + stored_part(f, c, &q);
-        if (elbo > best + (k ? wv_policy.component_margin : 0)) {
+        if (elbo > best + (k ? margin(c) : 0)) {
             best = elbo;
             wv_partition_set_component(&f->cells, c->j, q.mu, q.root);
         }
@@ -845,7 +851,7 @@ static void consider(wvgd_fit *f, cell *c, set s, double *best, set *chosen)
     double value = s.n ? s.elbo + stored_part(f, c, &q) : -INFINITY;
     if (s.n)
         add_candidate(f, c, value);
-    if (value > *best + wv_policy.component_margin) {
+    if (value > *best + margin(c)) {
         *best = value;
         *chosen = s;
         wv_partition_keep_component(&f->cells, c->j);
