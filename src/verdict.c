@@ -62,6 +62,9 @@ bool wv_verdict_lacks_components(const wvgd_fit *f)
 /* What to do where the fitted distribution is not close enough to the posterior. */
 static const char *remedy(const wvgd_fit *f)
 {
+    bool ended = f->stop == WVGD_TIME_UP || f->stop == WVGD_STOPPED || f->stop == WVGD_MAX_EVALUATIONS;
+    if (ended && !f->quantized)
+        return "resume the fit first"; /* what it lacks may come by itself */
     if (f->staged)
         return wv_verdict_lacks_components(f)
                    ? "raise --components, or transform the parameters to make the posterior closer to Gaussian"
