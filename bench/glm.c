@@ -112,7 +112,13 @@ int main(int argc, char **argv)
     for (size_t c = 0; c < C + 3; c++)
         prior[c] = (wv_prior){WV_PRIOR_NORMAL, 0, 1, 0};
     for (size_t k = 0; k < MODELS; k++) {
-        wv_regression as_logistic = {rows, C, X, y + WV_BERNOULLI * rows, name, false, true, 1, NULL, false};
+        wv_regression as_logistic = {.rows = rows,
+                                     .columns = C,
+                                     .X = X,
+                                     .y = y + WV_BERNOULLI * rows,
+                                     .names = name,
+                                     .intercept = true,
+                                     .prior_sd = 1};
         wv_glm g = {.likelihood = kinds[k],
                     .rows = rows,
                     .columns = C,
