@@ -142,6 +142,33 @@ void wv_weights_order(size_t n, const double *w, uint32_t *order, wv_arena *aren
     wv_arena_release(arena, mark);
 }
 
+double wv_weights_smallest(size_t n, const double *w, size_t k, wv_arena *arena)
+{
+    size_t mark = wv_arena_mark(arena);
+    double *x = wv_arena_take(arena, n + 1);
+    memcpy(x, w, n * sizeof *x);
+    for (long low = 0, high = (long)n - 1, at = (long)k; low < high;) {
+        long i = low, j = high;
+        double middle = x[at];
+        while (i <= j) {
+            for (; x[i] < middle; i++) {
+            }
+            for (; middle < x[j]; j--) {
+            }
+            if (i <= j) {
+                double keep = x[i];
+                x[i++] = x[j];
+                x[j--] = keep;
+            }
+        }
+        low = j < at ? i : low;
+        high = at < i ? j : high;
+    }
+    double found = k < n ? x[k] : 0;
+    wv_arena_release(arena, mark);
+    return found;
+}
+
 /* Mean of log(1 - theta x) over the exceedances: logarithms of products of factors, where these are numbers. */
 static double shape_at(double theta, size_t m, const double *x)
 {

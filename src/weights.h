@@ -27,6 +27,9 @@ double wv_weights_ess(size_t n, const double *w);
 /* order[n]: numbers of the values w[n], the smallest first. */
 void wv_weights_order(size_t n, const double *w, uint32_t *order, wv_arena *arena);
 
+/* Value number k of n, the smallest being number 0; 0 where there are not so many. */
+double wv_weights_smallest(size_t n, const double *w, size_t k, wv_arena *arena);
+
 /* Draws in the tail that k-hat of n weights looks at: a fifth of few, 3 sqrt(n) of many. */
 double wv_weights_tail(double n);
 

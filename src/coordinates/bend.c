@@ -299,54 +299,97 @@ static double bend_point(const wv_bend *b, const double *u, way *p)
     return sum + apply_rows(k, b->row + r, p->w, p->v + r, p->w + r, &p->narrow);
 }
 
+/* All of many points at once: `turn` of the others y[n][D] to `to`[n][D - r], or T back. */
+static void turn_many(const wv_bend *b, size_t layer, size_t n, const double *y, size_t ld, bool back, double *to,
+                      size_t to_ld)
+{
+    size_t k = b->D - b->r;
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, back ? CblasTrans : CblasNoTrans, (int)n, (int)k, (int)k, 1.0, y, (int)ld,
+                b->layer[layer].turn, (int)k, 0.0, to, (int)to_ld);
+}
+
+/* y <- m + exp(s) y of a row at n points with arguments t[n][D], or the other way; log scales are added to sum[n]. */
+static void apply_row(const wv_bend *b, const wv_bend_row *row, size_t n, const double *t, bool undo,
+                      const double *from, double *y, size_t ld, double *sum, wv_arena *arena)
+{
+    size_t mark = wv_arena_mark(arena);
+    wv_bend_places p = wv_bend_row_places(row, n, t, b->D, false, arena);
+    for (size_t i = 0; i < n; i++)
+        y[i * ld] = undo ? (from[i * ld] - p.m[i]) / p.scale[i] : p.m[i] + p.scale[i] * from[i * ld];
+    for (size_t i = 0; i < n && sum; i++)
+        sum[i] += p.s[i];
+    wv_arena_release(arena, mark);
+}
+
+/* w[n][D] of u[n][D]; log determinants, but for that of the basis, to sum[n]. */
+static void bend_many(const wv_bend *b, size_t n, const double *u, double *w, double *sum, wv_arena *arena)
+{
+    size_t D = b->D, r = b->r, k = D - r, mark = wv_arena_mark(arena);
+    double *turned = wv_arena_take(arena, n * k);
+    for (size_t i = 0; i < n; i++)
+        sum[i] = apply_lines(D, b->line, u + i * D, w + i * D);
+    for (size_t c = 0; c < r; c++)
+        apply_row(b, &b->row[c], n, w, false, w + c, w + c, D, sum, arena);
+    for (size_t l = b->layers; l-- > 0;) {
+        turn_many(b, l, n, w + r, D, false, turned, k);
+        for (size_t c = 0; c < k; c++)
+            apply_row(b, &b->layer[l].row[c], n, w, false, turned + c, turned + c, k, sum, arena);
+        turn_many(b, l, n, turned, k, true, w + r, D);
+    }
+    for (size_t c = r; c < D; c++)
+        apply_row(b, &b->row[c], n, w, false, w + c, w + c, D, sum, arena);
+    wv_arena_release(arena, mark);
+}
+
+enum { BLOCK = 512 };
+
 void wv_bend_forward(const wv_bend *b, size_t n, const double *u, double *x, double *log_det, wv_arena *arena)
 {
-    enum { BLOCK = 512 };
     size_t D = b->D, mark = wv_arena_mark(arena);
-    double *w = wv_arena_take(arena, BLOCK * D);
-    way p = new_way(b, arena);
+    double *w = wv_arena_take(arena, BLOCK * D), *sum = wv_arena_take(arena, BLOCK);
     for (size_t first = 0; first < n; first += BLOCK) {
         size_t here = n - first < BLOCK ? n - first : BLOCK;
+        bend_many(b, here, u + first * D, w, sum, arena);
         for (size_t i = 0; i < here; i++) {
-            double sum = bend_point(b, u + (first + i) * D, &p) + b->log_det;
-            memcpy(w + i * D, p.w, D * sizeof *w);
-            if (log_det)
-                log_det[first + i] = sum;
-        }
-        for (size_t i = 0; i < here; i++)
             memcpy(x + (first + i) * D, b->centre, D * sizeof *x);
+            if (log_det)
+                log_det[first + i] = sum[i] + b->log_det;
+        }
         cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)here, (int)D, (int)D, 1.0, w, (int)D, b->basis,
                     (int)D, 1.0, x + first * D, (int)D);
     }
     wv_arena_release(arena, mark);
 }
 
-/* v[n] = exp(-s) (w[n] - m) at the arguments t; v may be w. */
-static void undo_rows(size_t n, const wv_bend_row *row, const double *t, const double *w, double *v)
+/* v[n][D] of w[n][D]. */
+static void unbend_many(const wv_bend *b, size_t n, const double *w, double *v, wv_arena *arena)
 {
-    for (size_t i = 0; i < n; i++) {
-        wv_bend_place p = wv_bend_row_at(&row[i], t);
-        v[i] = (w[i] - p.m) * exp(-p.s);
+    size_t D = b->D, r = b->r, k = D - r, mark = wv_arena_mark(arena);
+    double *turned = wv_arena_take(arena, n * k);
+    for (size_t c = 0; c < D; c++)
+        apply_row(b, &b->row[c], n, w, true, w + c, v + c, D, NULL, arena);
+    for (size_t l = 0; l < b->layers; l++) {
+        turn_many(b, l, n, v + r, D, false, turned, k);
+        for (size_t c = 0; c < k; c++)
+            apply_row(b, &b->layer[l].row[c], n, w, true, turned + c, turned + c, k, NULL, arena);
+        turn_many(b, l, n, turned, k, true, v + r, D);
     }
+    wv_arena_release(arena, mark);
 }
 
 void wv_bend_inverse(const wv_bend *b, size_t n, const double *x, double *u, wv_arena *arena)
 {
-    size_t D = b->D, r = b->r, k = D - r, mark = wv_arena_mark(arena);
-    double *away = wv_arena_take(arena, D);
-    way p = new_way(b, arena);
-    for (size_t i = 0; i < n; i++) {
-        for (size_t c = 0; c < D; c++)
-            away[c] = x[i * D + c] - b->centre[c];
-        cblas_dgemv(CblasRowMajor, CblasNoTrans, (int)D, (int)D, 1.0, b->inverse, (int)D, away, 1, 0.0, p.w, 1);
-        undo_rows(D, b->row, p.w, p.w, p.v);
-        for (size_t l = 0; l < b->layers; l++) {
-            turned(k, b->layer[l].turn, true, p.v + r, p.spare);
-            undo_rows(k, b->layer[l].row, p.w, p.spare, p.spare);
-            turned(k, b->layer[l].turn, false, p.spare, p.v + r);
-        }
-        for (size_t c = 0; c < D; c++)
-            u[i * D + c] = wv_bend_line_inverse(&b->line[c], p.v[c]);
+    size_t D = b->D, mark = wv_arena_mark(arena);
+    double *away = wv_arena_take(arena, BLOCK * D), *w = wv_arena_take(arena, BLOCK * D);
+    for (size_t first = 0; first < n; first += BLOCK) {
+        size_t here = n - first < BLOCK ? n - first : BLOCK;
+        for (size_t i = 0; i < here * D; i++)
+            away[i] = x[first * D + i] - b->centre[i % D];
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)here, (int)D, (int)D, 1.0, away, (int)D, b->inverse,
+                    (int)D, 0.0, w, (int)D);
+        unbend_many(b, here, w, away, arena);
+        for (size_t i = 0; i < here * D; i++)
+            u[first * D + i] = wv_bend_line_inverse(&b->line[i % D], away[i]);
     }
     wv_arena_release(arena, mark);
 }

@@ -77,9 +77,10 @@ static double log_ratio(const known *k, const double *a)
             said += away * k->slope[i * k->r + c];
         }
         double near = square + close, w = k->trust[i] / (near * near * near);
-        sum += w * (k->ratio[i] + fmin(fmax(said, -steepest), steepest));
+        said = said > steepest ? steepest : said < -steepest ? -steepest : said;
+        sum += w * (k->ratio[i] + said);
         total += w;
-        nearest = fmin(nearest, square);
+        nearest = square < nearest ? square : nearest;
     }
     double far = fmax(sqrt(nearest) - beyond, 0);
     return sum / total - far * far;
@@ -97,6 +98,20 @@ typedef struct {
 static double log_gaussian(size_t r, double square, double sd)
 {
     return -square / (2 * sd * sd) - (double)r * (log(sd) + log_2pi / 2);
+}
+
+/* What any mixture can gain over a standard normal: the divergence of that from what the draws stand for. */
+static double most_gain(const cloud_draws *d)
+{
+    double mean = 0, top = -INFINITY, sum = 0;
+    for (size_t i = 0; i < d->n; i++)
+        top = fmax(top, d->share[i]);
+    for (size_t i = 0; i < d->n; i++) {
+        double plain = log_gaussian(d->r, cblas_ddot((int)d->r, d->a + i * d->r, 1, d->a + i * d->r, 1), 1);
+        sum += exp(d->share[i] - top) / (double)d->n;
+        mean += d->v[i] > 0 ? d->v[i] * (d->log_p[i] - plain) : 0;
+    }
+    return mean - top - log(2 * sum);
 }
 
 /* No draw counts for more than the square root of their number draws do: truncated weights (Ionides). */
@@ -255,7 +270,8 @@ bool wv_bend_arguments_fit(const wv_bend_pool *p, const wv_bend *b, const wv_str
     if (r && r < b->D && r <= MOST) {
         known k = see_points(p, b, arena);
         cloud_draws d = draw(&k, stream, arena);
-        bool enough = (double)k.n > wv_policy.bend_cloud_points * (double)r && d.n;
+        bool enough = (double)k.n > wv_policy.bend_cloud_points * (double)r && d.n &&
+                      most_gain(&d) > wv_policy.bend_cloud_least;
         wv_bend_clouds now = {.K = 1, .r = r, .w = {1}};
         for (size_t c = 0; c < r; c++)
             now.root[0][c * r + c] = 1;

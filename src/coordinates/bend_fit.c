@@ -100,16 +100,6 @@ void wv_bend_pool_take(wv_bend_pool *p, size_t n, const double *x, const double 
 }
 
 /* ---- regressions ------------------------------------------------------------------------------------------------- */
-static double median_of(size_t n, const double *x, wv_arena *arena)
-{
-    size_t mark = wv_arena_mark(arena);
-    uint32_t *order = wv_arena_take_index(arena, n);
-    wv_weights_order(n, x, order, arena);
-    double middle = n ? x[order[n / 2]] : 0;
-    wv_arena_release(arena, mark);
-    return middle;
-}
-
 /* S[p][p] (lower half) becomes its Cholesky factor after a ridge; false: it has none. */
 static bool factor(size_t p, double *S)
 {
@@ -200,7 +190,7 @@ static void weigh(looked *l, wv_arena *arena)
 {
     for (size_t i = 0; i < l->n; i++)
         l->weight[i] = cblas_dnrm2((int)l->D, l->rho + i * l->D, 1);
-    double far = wv_policy.bend_outlier * median_of(l->n, l->weight, arena);
+    double far = wv_policy.bend_outlier * wv_weights_smallest(l->n, l->weight, l->n / 2, arena);
     for (size_t i = 0; i < l->n; i++)
         l->weight[i] = fmin(1, far / fmax(l->weight[i], 1e-300));
     for (size_t i = 0; i < l->n; i++)
@@ -594,17 +584,18 @@ static double fit_row(const bent_pool *s, wv_bend *b, size_t c, bool anew, wv_ar
 }
 
 /* Coordinate c and its scores through its row: the arguments get what it says of them. */
-static void undo_row(const bent_pool *s, const wv_bend_row *row, size_t c)
+static void undo_row(const bent_pool *s, const wv_bend_row *row, size_t c, wv_arena *arena)
 {
+    size_t D = s->D, mark = wv_arena_mark(arena);
+    wv_bend_places p = wv_bend_row_places(row, s->n, s->w, D, true, arena);
     for (size_t i = 0; i < s->n; i++) {
-        double *w = s->w + i * s->D, *g = s->g + i * s->D;
-        wv_bend_place p = wv_bend_row_at(row, w);
-        double scaled = g[c] * exp(p.s), v = (w[c] - p.m) * exp(-p.s);
+        double *w = s->w + i * D, *g = s->g + i * D, scaled = g[c] * p.scale[i], v = (w[c] - p.m[i]) / p.scale[i];
         for (size_t k = 0; k < row->parents; k++)
-            g[row->parent[k]] += (scaled * v + 1) * p.ds[k] + g[c] * p.dm[k];
+            g[row->parent[k]] += (scaled * v + 1) * p.ds[k * p.apart + i] + g[c] * p.dm[k * p.apart + i];
         g[c] = scaled;
         w[c] = v;
     }
+    wv_arena_release(arena, mark);
 }
 
 /* ---- layers ------------------------------------------------------------------------------------------------------ */
@@ -632,7 +623,7 @@ static void weigh_residuals(const bent_pool *s, double *weight, wv_arena *arena)
             weight[i] += pow(s->g[i * D + c] + s->w[i * D + c], 2) / (double)k;
         weight[i] = isfinite(weight[i]) ? sqrt(weight[i]) : INFINITY;
     }
-    double far = wv_policy.bend_outlier * median_of(s->n, weight, arena) + 1e-9;
+    double far = wv_policy.bend_outlier * wv_weights_smallest(s->n, weight, s->n / 2, arena) + 1e-9;
     for (size_t i = 0; i < s->n; i++)
         weight[i] = isfinite(weight[i]) ? s->weight[i] / pow(fmax(1, weight[i] / far), 2) : 0;
 }
@@ -705,7 +696,7 @@ static bool fit_layer(const bent_pool *s, wv_bend *b, wv_arena *arena)
             wv_bend_row_fit(&rows[c], &p, wv_policy.bend_ridge_layer, true, arena);
         }
         for (size_t c = 0; c < k; c++)
-            undo_row(s, &rows[c], r + c);
+            undo_row(s, &rows[c], r + c, arena);
         turn_others(s, T, true, arena);
         wv_bend_add_layer(b, T, rows);
     }
@@ -745,7 +736,8 @@ typedef struct {
 static double apart(double a, double b)
 {
     const double most = 7.2537208156940379; /* 2 sinh 2 */
-    return fmin(fmax(b / a - a / b, -most), most);
+    double by = b / a - a / b;
+    return by > most ? most : by < -most ? -most : by;
 }
 
 /* A turn by W_ij between two of the others, whose log scales are s_i and s_j, leaves rho_i = -2 W_ij sinh(s_i - s_j)
@@ -753,25 +745,27 @@ static double apart(double a, double b)
  * not. */
 static void find_turns(const bent_pool *s, const wv_bend *b, double *W, wv_arena *arena)
 {
-    const double ridge = 0.02, wide = 12, most = 0.3, all = 0.7, errors = 4;
+    const double ridge = 0.02, narrow = exp(-12), wide = exp(12), most = 0.3, all = 0.7, errors = 4;
     size_t n = s->n, D = s->D, r = s->r, k = D - r, mark = wv_arena_mark(arena);
     double *u = wv_arena_take(arena, n * k), *rho = wv_arena_take(arena, n * k), *scale = wv_arena_take(arena, n * k),
            *size = wv_arena_take(arena, n), *a = wv_arena_take(arena, n);
-    for (size_t i = 0; i < n; i++) {
-        double square = 0, spread = 0;
-        for (size_t c = 0; c < k; c++) {
-            wv_bend_place p = wv_bend_row_at(&b->row[r + c], s->w + i * D);
-            double v = (s->w[i * D + r + c] - p.m) * exp(-p.s), q = exp(p.s) * s->g[i * D + r + c] + v;
-            scale[i * k + c] = exp(fmin(fmax(p.s, -wide), wide));
-            u[i * k + c] = v;
-            rho[i * k + c] = q;
-            square += q * q / (double)k;
-            spread += v * v / (double)k;
+    for (size_t c = 0; c < k; c++) {
+        size_t before = wv_arena_mark(arena);
+        wv_bend_places p = wv_bend_row_places(&b->row[r + c], n, s->w, D, false, arena);
+        for (size_t i = 0; i < n; i++) {
+            u[i * k + c] = (s->w[i * D + r + c] - p.m[i]) / p.scale[i];
+            rho[i * k + c] = p.scale[i] * s->g[i * D + r + c] + u[i * k + c];
+            scale[i * k + c] = fmin(fmax(p.scale[i], narrow), wide);
         }
+        wv_arena_release(arena, before);
+    }
+    for (size_t i = 0; i < n; i++) {
+        double square = cblas_ddot((int)k, rho + i * k, 1, rho + i * k, 1) / (double)k,
+               spread = cblas_ddot((int)k, u + i * k, 1, u + i * k, 1) / (double)k;
         size[i] = isfinite(square) ? sqrt(square) : INFINITY;
         a[i] = s->weight[i] / fmax(1, spread / wv_policy.bend_outlier);
     }
-    double far = wv_policy.bend_outlier * median_of(n, size, arena) + 1e-9;
+    double far = wv_policy.bend_outlier * wv_weights_smallest(n, size, n / 2, arena) + 1e-9;
     for (size_t i = 0; i < n; i++)
         a[i] = isfinite(size[i]) ? a[i] / pow(fmax(1, size[i] / far), 2) : 0;
     memset(W, 0, k * k * sizeof *W);
@@ -1073,7 +1067,7 @@ static bool fit_gaussian(const bent_pool *s, double *mu, double *C, wv_arena *ar
             size[i] += pow(s->g[i * D + c] + s->w[i * D + c], 2) / (double)r;
         size[i] = isfinite(size[i]) ? sqrt(size[i]) : INFINITY;
     }
-    double far = wv_policy.bend_outlier * median_of(s->n, size, arena) + 1e-9;
+    double far = wv_policy.bend_outlier * wv_weights_smallest(s->n, size, s->n / 2, arena) + 1e-9;
     for (size_t i = 0; i < s->n; i++) {
         double w = isfinite(size[i]) ? s->weight[i] / fmax(1, size[i] / far) : 0;
         if (!(w > 0))
@@ -1224,17 +1218,21 @@ static double cost_of_arguments(const bent_pool *s, const wv_bend *b, const doub
     return sum / fmax(total, 1e-300);
 }
 
-/* Rows of the arguments, last first, and the lines of all coordinates. */
-static void fit_arguments(const bent_pool *s, wv_bend *b, bool anew, wv_arena *arena)
+static void fit_lines_of_others(const bent_pool *s, wv_bend *b, wv_arena *arena)
 {
-    enum { FEW = 3 }; /* of more, hardly a point would count */
     for (size_t c = s->r; c < s->D; c++) {
         wv_bend_line line = fit_line(s, c, wv_policy.bend_line_departs, arena);
         wv_bend_set_line(b, c, &line);
     }
+}
+
+/* Rows and lines of the arguments, last first. */
+static void fit_arguments(const bent_pool *s, wv_bend *b, bool anew, wv_arena *arena)
+{
+    enum { FEW = 3 }; /* of more, hardly a point would count */
     for (size_t c = s->r; c-- > 0;) {
         fit_row(s, b, c, anew, arena);
-        undo_row(s, &b->row[c], c);
+        undo_row(s, &b->row[c], c, arena);
         wv_bend_line line = fit_line(s, c, 0, arena);
         wv_bend_set_line(b, c, &line);
         if (s->r <= FEW)
@@ -1295,7 +1293,7 @@ static void fit_all(const wv_bend_pool *p, wv_bend *b, bool anew, wv_arena *aren
         wv_bend_set_line(b, c, &straight);
     see_points(p, b, &s);
     for (size_t c = s.r; c < D; c++)
-        undo_row(&s, &b->row[c], c);
+        undo_row(&s, &b->row[c], c, arena);
     weigh_points(p, wv_policy.bend_reach_arguments, &s);
     if (!anew) /* a map that was far too wide has drawn points where the density is nothing */
         doubt_points(&s, wv_policy.bend_doubt_rows);
@@ -1308,7 +1306,7 @@ static void fit_all(const wv_bend_pool *p, wv_bend *b, bool anew, wv_arena *aren
     for (size_t i = 0; i < (size_t)wv_policy.bend_turns && D - s.r > 1 && turn_basis(p, &s, b, &cost, arena);)
         i++;
     for (size_t c = s.r; c < D; c++)
-        undo_row(&s, &b->row[c], c);
+        undo_row(&s, &b->row[c], c, arena);
     for (size_t l = 0; l < (size_t)wv_policy.bend_layers && D - s.r > 1; l++)
         if (!fit_layer(&s, b, arena))
             break;
@@ -1321,6 +1319,7 @@ static void fit_all(const wv_bend_pool *p, wv_bend *b, bool anew, wv_arena *aren
         doubt_points(&s, wv_policy.bend_doubt);
         if ((double)p->round == wv_policy.bend_rounds_gaussian)
             choose_first(&s, b, arena);
+        fit_lines_of_others(&s, b, arena);
         fit_arguments(&s, b, (double)p->round == wv_policy.bend_rounds_gaussian, arena);
     } else
         standardise(&s, b, arena);
@@ -1375,16 +1374,16 @@ static void see_rest(const wv_bend_pool *p, const wv_bend *b, const bent_pool *s
     size_t D = p->D, r = b->r;
     see_points(p, b, s);
     for (size_t c = r; c < D; c++)
-        undo_row(s, &b->row[c], c);
+        undo_row(s, &b->row[c], c, arena);
     weigh_points(p, wv_policy.bend_reach_arguments, (bent_pool *)s);
     for (size_t i = 0; i < b->layers; i++) {
         turn_others(s, b->layer[i].turn, false, arena);
         for (size_t c = r; c < D; c++)
-            undo_row(s, &b->layer[i].row[c - r], c);
+            undo_row(s, &b->layer[i].row[c - r], c, arena);
         turn_others(s, b->layer[i].turn, true, arena);
     }
     for (size_t c = r; c-- > 0;)
-        undo_row(s, &b->row[c], c);
+        undo_row(s, &b->row[c], c, arena);
     l->n = 0;
     for (size_t i = 0; i < s->n; i++) {
         double *z = l->z + l->n * D, *rho = l->rho + l->n * D, size = 0;

@@ -130,33 +130,28 @@ static double score_at(const double *c, double v)
     return cblas_ddot(TERMS, c, 1, f, 1);
 }
 
-static double median_of(size_t n, const double *x, wv_arena *arena)
-{
-    size_t mark = wv_arena_mark(arena);
-    uint32_t *order = wv_arena_take_index(arena, n);
-    wv_weights_order(n, x, order, arena);
-    double middle = x[order[n / 2]];
-    wv_arena_release(arena, mark);
-    return middle;
-}
-
-/* One weighted regression of g on the terms, about the score -v, with robust weights from the coefficients c before. */
-static bool regress(size_t n, const double *v, const double *g, const double *w, double *c, wv_arena *arena)
+/* One weighted regression of g on the terms F[n][TERMS] at v, about the score -v, with robust weights from the
+ * coefficients c before. */
+static bool regress(size_t n, const double *v, const double *g, const double *w, const double *F, double *c,
+                    wv_arena *arena)
 {
     const double robust = 4.5, ridge_knee = 1e-3, ridge_free = 1e-6, tiny = 1e-9;
     size_t mark = wv_arena_mark(arena);
-    double *r = wv_arena_take(arena, n), *a = wv_arena_take(arena, n), A[TERMS * TERMS] = {0}, b[TERMS] = {0}, f[TERMS],
-           total = 0;
+    double *r = wv_arena_take(arena, n), *Z = wv_arena_take(arena, n * TERMS), A[TERMS * TERMS], b[TERMS], total = 0;
+    memcpy(r, g, n * sizeof *r);
+    cblas_dgemv(CblasRowMajor, CblasNoTrans, (int)n, TERMS, -1.0, F, TERMS, c, 1, 1.0, r, 1);
     for (size_t i = 0; i < n; i++)
-        r[i] = fabs(g[i] - score_at(c, v[i]));
-    double scale = median_of(n, r, arena) * robust + tiny;
+        r[i] = fabs(r[i]);
+    double scale = wv_weights_smallest(n, r, n / 2, arena) * robust + tiny;
     for (size_t i = 0; i < n; i++)
-        total += a[i] = w[i] / fmax(1, r[i] / scale);
+        total += r[i] = r[i] > scale ? w[i] * scale / r[i] : w[i];
     for (size_t i = 0; i < n; i++) {
-        terms(v[i], f);
-        cblas_dsyr(CblasRowMajor, CblasLower, TERMS, a[i] / total, f, 1, A, TERMS);
-        cblas_daxpy(TERMS, a[i] / total * (g[i] + v[i]), f, 1, b, 1);
+        for (size_t k = 0; k < TERMS; k++)
+            Z[i * TERMS + k] = r[i] / total * F[i * TERMS + k];
+        r[i] = g[i] + v[i];
     }
+    cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, TERMS, TERMS, (int)n, 1.0, Z, TERMS, F, TERMS, 0.0, A, TERMS);
+    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, TERMS, 1.0, Z, TERMS, r, 1, 0.0, b, 1);
     for (size_t k = 0; k < TERMS; k++)
         A[k * TERMS + k] += k < 2 ? ridge_free : ridge_knee;
     wv_arena_release(arena, mark);
@@ -213,26 +208,39 @@ static void distribute(const double *c, double low, double high, double *v, doub
         above[i] = above[i + 1] + (log_p[i] + log_p[i + 1]) / 2;
 }
 
-/* Knots from the quantiles: u of every grid point, then v where u is that of a knot. */
-static bool interpolate(wv_bend_line *line, const double *v, double *u, const double *below, const double *above)
+/* Shares of the density on either side of points of a grid. */
+typedef struct {
+    const double *below, *above; /* [GRID] */
+    double total;
+} shares;
+
+static double quantile_at(const shares *s, size_t i)
+{
+    return s->below[i] < s->above[i] ? normal_quantile(s->below[i] / s->total)
+                                     : -normal_quantile(s->above[i] / s->total);
+}
+
+/* Knots from the quantiles: v where u is that of a knot, between two points of the grid. */
+static bool interpolate(wv_bend_line *line, const double *v, const double *below, const double *above)
 {
     const double least = 1e-11, widest = 6;
+    const shares s = {below, above, below[GRID - 1]};
     size_t first = 0, last = GRID - 1;
-    double total = below[GRID - 1], value[WV_BEND_KNOTS];
-    while (first < last && !(below[first] > least * total))
+    double value[WV_BEND_KNOTS];
+    while (first < last && !(below[first] > least * s.total))
         first++;
-    while (last > first && !(above[last] > least * total))
+    while (last > first && !(above[last] > least * s.total))
         last--;
     if (last < first + WV_BEND_KNOTS)
         return false;
-    for (size_t i = first; i <= last; i++)
-        u[i] = below[i] < above[i] ? normal_quantile(below[i] / total) : -normal_quantile(above[i] / total);
-    double low = fmax(-widest, u[first]), high = fmin(widest, u[last]);
+    double low = fmax(-widest, quantile_at(&s, first)), high = fmin(widest, quantile_at(&s, last));
     for (size_t k = 0, i = first; k < WV_BEND_KNOTS; k++) {
         double at = low + (high - low) * (double)k / (WV_BEND_KNOTS - 1);
-        while (i + 1 < last && u[i + 1] < at)
-            i++;
-        double share = u[i + 1] > u[i] ? (at - u[i]) / (u[i + 1] - u[i]) : 0;
+        for (size_t end = last; end - i > 1;) {
+            size_t middle = i + (end - i) / 2;
+            *(quantile_at(&s, middle) < at ? &i : &end) = middle;
+        }
+        double u = quantile_at(&s, i), next = quantile_at(&s, i + 1), share = next > u ? (at - u) / (next - u) : 0;
         value[k] = v[i] + fmin(fmax(share, 0), 1) * (v[i + 1] - v[i]);
     }
     return wv_bend_line_set(line, low, high, value);
@@ -243,19 +251,20 @@ void wv_bend_line_fit(wv_bend_line *line, size_t n, const double *v, const doubl
     enum { ROUNDS = 6, LEAST = 40, OUTER = 4 };
     const double far = 28;
     size_t mark = wv_arena_mark(arena);
-    double c[TERMS] = {0, -1};
+    double c[TERMS] = {0, -1}, *F = wv_arena_take(arena, n * TERMS);
     bool good = n >= LEAST;
     wv_bend_line_clear(line);
+    for (size_t i = 0; i < n; i++)
+        terms(v[i], F + i * TERMS);
     for (size_t i = 0; i < ROUNDS && good; i++)
-        good = regress(n, v, g, w, c, arena);
+        good = regress(n, v, g, w, F, c, arena);
     if (good) {
-        uint32_t *order = wv_arena_take_index(arena, n);
-        wv_weights_order(n, v, order, arena);
-        double low = fmax(-far, v[order[OUTER]]), high = fmin(far, v[order[n - 1 - OUTER]]);
-        double *grid = wv_arena_take(arena, GRID), *u = wv_arena_take(arena, GRID), *below = wv_arena_take(arena, GRID),
+        double low = fmax(-far, wv_weights_smallest(n, v, OUTER, arena)),
+               high = fmin(far, wv_weights_smallest(n, v, n - 1 - OUTER, arena)), *grid = wv_arena_take(arena, GRID),
+               *density = wv_arena_take(arena, GRID), *below = wv_arena_take(arena, GRID),
                *above = wv_arena_take(arena, GRID);
-        distribute(c, low, high, grid, below, above, u);
-        interpolate(line, grid, u, below, above);
+        distribute(c, low, high, grid, below, above, density);
+        interpolate(line, grid, below, above);
     }
     wv_arena_release(arena, mark);
 }

@@ -21,7 +21,8 @@ void wv_bend_row_clear(wv_bend_row *row)
 /* An argument as a row sees it: beyond the clip rows are constant. */
 static double clipped(double t)
 {
-    return fmin(fmax(t, -wv_policy.bend_clip), wv_policy.bend_clip);
+    double most = wv_policy.bend_clip;
+    return t > most ? most : t < -most ? -most : t;
 }
 
 /* Both experts at a point. */
@@ -147,10 +148,16 @@ static void tie(const wv_bend_row *row, double *J)
         J[2 * slopes + i] = J[2 * slopes + squares + i] = (J[2 * slopes + i] + J[2 * slopes + squares + i]) / 2;
 }
 
+/* Room for n points of a column. */
+static size_t whole(size_t n)
+{
+    return (n + WV_EXPERTS_WIDTH - 1) / WV_EXPERTS_WIDTH * WV_EXPERTS_WIDTH;
+}
+
 /* The points of a fit, in columns. */
 static wv_experts_points gather(const wv_bend_row *row, const wv_bend_points *p, size_t *n, wv_arena *arena)
 {
-    size_t apart = (p->n + WV_EXPERTS_WIDTH - 1) / WV_EXPERTS_WIDTH * WV_EXPERTS_WIDTH, columns = row->parents + 3;
+    size_t apart = whole(p->n), columns = row->parents + 3;
     double *t = wv_arena_take(arena, columns * apart), *y = t + row->parents * apart, *g = y + apart, *w = g + apart;
     for (size_t i = 0; i < p->n; i++) {
         for (size_t k = 0; k < row->parents; k++)
@@ -173,6 +180,24 @@ static wv_experts experts_of(const wv_bend_row *row)
                         {row->location[0], row->location[1]},
                         wv_policy.bend_log_scale,
                         wv_policy.bend_huber};
+}
+
+wv_bend_places wv_bend_row_places(const wv_bend_row *row, size_t n, const double *t, size_t apart, bool slopes,
+                                  wv_arena *arena)
+{
+    size_t room = whole(n), parents = row->parents;
+    double *from = wv_arena_take(arena, (3 + parents * (slopes ? 3 : 1)) * room), *column = from + 3 * room,
+           *by = slopes ? column + parents * room : NULL;
+    for (size_t k = 0; k < parents; k++)
+        for (size_t i = 0; i < room; i++)
+            column[k * room + i] = i < n ? clipped(t[i * apart + row->parent[k]]) : 0;
+    wv_experts e = experts_of(row);
+    wv_experts_best()->places(&e, &(wv_experts_points){.apart = room, .t = column}, room, from, from + room,
+                              from + 2 * room, by);
+    for (size_t i = 0; i < parents * room && slopes; i++) /* beyond the clip a row is constant */
+        if (!(fabs(column[i]) < wv_policy.bend_clip))
+            by[i] = by[parents * room + i] = 0;
+    return (wv_bend_places){room, from, from + room, from + 2 * room, by, slopes ? by + parents * room : NULL};
 }
 
 typedef struct {

@@ -33,6 +33,18 @@ void wv_bend_row_clear(wv_bend_row *row);
 /* At the arguments t[..], of which it takes its own. */
 wv_bend_place wv_bend_row_at(const wv_bend_row *row, const double *t);
 
+/* A row at n points, in columns that are `apart` numbers apart: scales exp(s), their logs and locations, and, if they
+ * are wanted, derivatives of the last two by the arguments of the row. */
+typedef struct {
+    size_t apart;
+    double *scale, *s, *m; /* [n] */
+    double *ds, *dm;       /* [parents][apart] */
+} wv_bend_places;
+
+/* At arguments t[n][..], `apart` numbers apart; from the arena. */
+wv_bend_places wv_bend_row_places(const wv_bend_row *row, size_t n, const double *t, size_t apart, bool slopes,
+                                  wv_arena *arena);
+
 /* n points: arguments t[n][r], values y and scores g = d log p / dy, `apart` numbers apart, and weights w (which sum to
  * 1). */
 typedef struct {

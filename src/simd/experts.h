@@ -29,6 +29,10 @@ typedef struct {
     /* The residuals r[n] and their derivatives J[][ld] by precision[0], precision[1], location[0], location[1], times
      * the roots of their weights; 0 where the weight is not positive, or the residual not finite. */
     void (*slopes)(const wv_experts *e, const wv_experts_points *p, size_t n, size_t ld, double *r, double *J);
+    /* Scales, their logs and locations, [n] each; and, unless `by` is NULL, derivatives of the log scale by each
+     * argument, then those of the location, [2 parents][apart]. Of the points only arguments are looked at. */
+    void (*places)(const wv_experts *e, const wv_experts_points *p, size_t n, double *scale, double *s, double *m,
+                   double *by);
 } wv_experts_passes;
 
 const wv_experts_passes *wv_experts_best(void);

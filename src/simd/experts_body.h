@@ -7,7 +7,7 @@
 /* Both experts at some points, and what a row makes of them. */
 typedef struct {
     wv_lanes share[2], mu[2];
-    wv_lanes scale;          /* exp(s) */
+    wv_lanes scale, free;    /* exp(s), and what it would be without limits */
     wv_lanes pull, away;     /* exp(s) g, exp(-s) (y - m) */
     wv_lanes residual, huge; /* their sum, and its size */
 } places;
@@ -26,7 +26,7 @@ WV_INLINE wv_lanes root_of(wv_lanes x)
     return x;
 }
 
-WV_INLINE places look(const wv_experts *e, const wv_experts_points *p, size_t i)
+WV_INLINE places weigh(const wv_experts *e, const wv_experts_points *p, size_t i)
 {
     const double many = 700;
     size_t n = e->parents;
@@ -48,10 +48,21 @@ WV_INLINE places look(const wv_experts *e, const wv_experts_points *p, size_t i)
              least = small * most;
     places at = {.share = {wv_lanes_select(first, most, least), wv_lanes_select(first, least, most)},
                  .mu = {mu[0], mu[1]}};
-    at.scale = wv_lanes_exp_minus(between(top, -many, many) / 2.0) * root_of(most);
-    at.scale = between(at.scale, exp(-e->log_scale), exp(e->log_scale));
+    at.free = wv_lanes_exp_minus(between(top, -many, many) / 2.0) * root_of(most);
+    at.scale = between(at.free, exp(-e->log_scale), exp(e->log_scale));
+    return at;
+}
+
+WV_INLINE wv_lanes location(const places *at)
+{
+    return at->share[0] * at->mu[0] + at->share[1] * at->mu[1];
+}
+
+WV_INLINE places look(const wv_experts *e, const wv_experts_points *p, size_t i)
+{
+    places at = weigh(e, p, i);
     at.pull = at.scale * wv_lanes_load(p->g + i);
-    at.away = (wv_lanes_load(p->y + i) - (at.share[0] * mu[0] + at.share[1] * mu[1])) / at.scale;
+    at.away = (wv_lanes_load(p->y + i) - location(&at)) / at.scale;
     at.residual = at.pull + at.away;
     at.huge = wv_lanes_abs(at.residual);
     return at;
@@ -99,4 +110,26 @@ WV_TARGET static void slopes(const wv_experts *e, const wv_experts_points *p, si
     }
 }
 
-const wv_experts_passes WV_SET = {cost, slopes};
+WV_TARGET static void find_places(const wv_experts *e, const wv_experts_points *p, size_t n, double *scale, double *s,
+                                  double *m, double *by)
+{
+    size_t parents = e->parents;
+    for (size_t i = 0; i < n; i += WV_LANES) {
+        places at = weigh(e, p, i);
+        wv_lanes apart = at.share[0] * at.share[1] * (at.mu[0] - at.mu[1]);
+        wv_lanes_store(scale + i, at.scale);
+        wv_lanes_store(s + i, wv_lanes_log(at.scale));
+        wv_lanes_store(m + i, location(&at));
+        for (size_t j = 0; j < parents && by; j++) {
+            double b[2] = {e->precision[0][1 + j], e->precision[1][1 + j]};
+            wv_lanes t = wv_lanes_load(p->t + j * p->apart + i), moved = apart * (b[0] - b[1]);
+            for (int k = 0; k < 2; k++)
+                moved += at.share[k] * (e->location[k][1 + j] + 2.0 * t * e->location[k][1 + parents + j]);
+            wv_lanes_store(by + j * p->apart + i,
+                           wv_lanes_keep(at.scale == at.free, -(at.share[0] * b[0] + at.share[1] * b[1]) / 2.0));
+            wv_lanes_store(by + (parents + j) * p->apart + i, moved);
+        }
+    }
+}
+
+const wv_experts_passes WV_SET = {cost, slopes, find_places};
