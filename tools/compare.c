@@ -125,19 +125,30 @@ static void list_different(const json_t *a, const json_t *b, char *list, size_t 
             list_name(list, size, name);
 }
 
+/* Says how the priors of runs i and k differ, if they do. Returns whether, or -1. */
+static int note_pair(wvgd_comparison *c, json_t *const *run, size_t i, size_t k)
+{
+    const json_t *a = json_object_get(run[k], "priors"), *b = json_object_get(run[i], "priors");
+    const char *x = text_at(json_object_get(run[k], "model"), "prior"),
+               *y = text_at(json_object_get(run[i], "model"), "prior");
+    char list[300] = "";
+    if (a && b)
+        list_different(a, b, list, sizeof list);
+    if (*list)
+        return add_note(c, "the priors of %s and %s differ: %s", c->name[k], c->name[i], list) ? -1 : 1;
+    if (!(a && b) && x && y && strcmp(x, y))
+        return add_note(c, "the priors of %s and %s differ: %s; %s", c->name[k], c->name[i], x, y) ? -1 : 1;
+    return 0;
+}
+
+/* Each run with the first one before it that has other priors. */
 static int note_priors(wvgd_comparison *c, json_t *const *run)
 {
     for (size_t i = 1; i < c->n; i++) {
-        const json_t *a = json_object_get(run[0], "priors"), *b = json_object_get(run[i], "priors");
-        const char *x = text_at(json_object_get(run[0], "model"), "prior"),
-                   *y = text_at(json_object_get(run[i], "model"), "prior");
-        char list[300] = "";
-        if (a && b)
-            list_different(a, b, list, sizeof list);
-        if (*list && add_note(c, "the priors of %s and %s differ: %s", c->name[0], c->name[i], list))
-            return -1;
-        if (!(a && b) && x && y && strcmp(x, y) &&
-            add_note(c, "the priors of %s and %s differ: %s; %s", c->name[0], c->name[i], x, y))
+        int noted = 0;
+        for (size_t k = 0; k < i && !noted; k++)
+            noted = note_pair(c, run, i, k);
+        if (noted < 0)
             return -1;
     }
     return 0;

@@ -23,6 +23,9 @@ tr -d ' \n' <stdout | grep -qE '^\[\{"run":"all","log_evidence":-[0-9.]+,"se":[0
 fit wide --data table.csv --prior-sd 4
 expect 0 'the priors of all and wide differ: ' "$wvgd" compare all wide
 
+fit narrow --data table.csv --prior 'a=normal(0, 3)' # what the first run lacks, others may differ in
+expect 0 'the priors of all and narrow differ: a$' "$wvgd" compare less all narrow
+
 # The same response from another file, other values, other rows.
 cut -d, -f2,3 table.csv >columns.csv
 fit columns --data columns.csv
