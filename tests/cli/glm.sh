@@ -25,6 +25,8 @@ expect 64 "glm: --formula is missing: .* such as --formula 'churn ~ \.' .*the co
 expect 64 '^wvgd: --likelihood is missing: expected gaussian\|student\|bernoulli' "$wvgd" fit glm --data churn.csv --formula 'churn ~ .' --out churn
 refused 65 "$wvgd" fit glm --data churn.csv --formula 'churn ~ .' --likelihood bernoulli --out churn
 grep -q 'column bill: found an empty field' stderr && grep -q -- '--missing drop leaves out 15 of 300 rows, and --ignore id,signup the columns' stderr && grep -q 'column id: ' stderr && grep -q 'column signup: .*not a date' stderr || complain "not all problems of the table: $(cat stderr)"
+refused 65 "$wvgd" fit glm --data churn.csv --formula 'churn ~ .' --likelihood bernoulli --missing drop --out churn
+grep -q -- '^wvgd: --ignore id,signup leaves out the columns$' stderr && ! grep -q 'missing drop\|column bill' stderr || complain "what is done already is a remedy: $(cat stderr)"
 expect 0 'dropped 15 of 300 rows' "$wvgd" fit glm --data churn.csv --formula 'churn ~ .' --likelihood bernoulli --ignore id,signup --missing drop --out churn
 grep -q '^target churn ("no" counts as 0, "yes" as 1); 285 rows (15 dropped), 7 features$' stdout || complain "the head: $(head -2 stdout)"
 grep -q '^plan\[plus\]' stdout || complain "categories have no names: $(cat stdout)"

@@ -246,13 +246,14 @@ void add_remedies(const data_table *t, failure *f)
     failure one;
     bool unusable = count_columns(t, is_unusable) + count_columns(t, is_unusable_name) > 0,
          several = count_columns(t, is_unusable) + count_columns(t, is_unusable_name) > 1;
-    size_t gaps = count_columns(t, is_gappy) + count_columns(t, is_gappy_name);
+    bool dropped = t->drops && t->all_rows; /* so that gaps are no problem */
+    size_t gaps = dropped ? 0 : count_columns(t, is_gappy) + count_columns(t, is_gappy_name);
     if (count_columns(t, is_untold)) {
         fail(&one, f->code, "and there are problems of these kinds in %s", list_names(t, is_untold, list));
         add_failure(f, &one);
     }
     leave_out(t, unusable ? is_unusable : is_gappy, unusable ? is_unusable_name : is_gappy_name, columns);
-    if (t->gaps && t->all_rows)
+    if (t->gaps && t->all_rows && !dropped)
         fail(&one, f->code, "--missing drop leaves out %zu of %zu rows%s%s%s", t->gaps, t->csv.all_rows,
              unusable ? ", and "
              : gaps   ? "; "
@@ -355,8 +356,9 @@ static int share_rows(data_table *t, failure *f)
  * left out then, too, to look for other problems. */
 static int choose_rows(data_table *t, const table_options *options, failure *wrong, failure *f)
 {
-    bool *here = calloc(t->csv.columns, sizeof *here), drop = options->missing && !strcmp(options->missing, "drop");
+    bool *here = calloc(t->csv.columns, sizeof *here);
     f->code = wrong->code = 0;
+    t->drops = options->missing && !strcmp(options->missing, "drop");
     t->row = calloc(t->csv.rows + 1, sizeof *t->row);
     if (!here || !t->row)
         no_memory(&t->csv, f);
@@ -372,7 +374,7 @@ static int choose_rows(data_table *t, const table_options *options, failure *wro
         code = share_rows(t, f);
     }
     if (!code)
-        refuse_missing(t, t->gaps && !(drop && t->all_rows), here, wrong);
+        refuse_missing(t, t->gaps && !(t->drops && t->all_rows), here, wrong);
     free(here);
     return code;
 }

@@ -37,6 +37,7 @@ typedef struct {
     size_t all_rows;     /* that are kept, of all shares */
     size_t dropped;      /* rows with missing values, of all shares */
     size_t gaps;         /* the same, dropped or not */
+    bool drops;          /* they are to be dropped */
     size_t *row;         /* [rows] of the file */
     data_column *column; /* [csv.columns] */
     char *response;      /* fields of the response one after the other, where the text of rows is gone; else NULL */
