@@ -22,6 +22,7 @@ static const double far_out = 3; /* prior sds: the density of the prior is a hun
 static const double longest = 5; /* step of a log odds */
 static const double settled = 1e-6;
 static const double exact = 1e-9; /* residual sds */
+static const char harm[] = "this distorts the evidence and, unless the data are many, the result";
 
 /* Random numbers as functions of an index (splitmix64). */
 static double uniform_at(uint64_t i)
@@ -155,6 +156,7 @@ static bool project(const sample *s, size_t c, double *h)
 typedef struct {
     double mean, sd, se; /* of the response, or of the share */
     double least;        /* what a share or a mean of 0 may stand for */
+    double offset;       /* in the linear predictor, on average */
 } observed;
 
 static int observe(const prior_question *q, observed *o, failure *f)
@@ -180,12 +182,27 @@ static int observe(const prior_question *q, observed *o, failure *f)
     return 0;
 }
 
-/* The linear predictor that has the mean. */
+/* The offset of some rows that all could have; of means that are exponentials, the log of their average. */
+static double average_offset(const prior_question *q, const sample *s)
+{
+    double sum = 0, most = -INFINITY, n = (double)s->rows;
+    bool plain = is_number(q) || is_share(q);
+    for (size_t k = 0; k < s->rows; k++)
+        most = fmax(most, row_of(s, k)[q->columns]);
+    for (size_t k = 0; k < s->rows; k++) {
+        double offset = row_of(s, k)[q->columns] - most;
+        sum += (plain ? offset : exp(offset)) / n;
+    }
+    return most + (plain ? sum : log(sum));
+}
+
+/* The intercept that has the mean, if columns are centred. */
 static double link(const prior_question *q, const observed *o)
 {
-    return is_number(q)  ? o->mean
-           : is_share(q) ? log(fmax(o->mean, o->least) / fmax(1 - o->mean, o->least))
-                         : log(fmax(o->mean, o->least));
+    double eta = is_number(q)  ? o->mean
+                 : is_share(q) ? log(fmax(o->mean, o->least) / fmax(1 - o->mean, o->least))
+                               : log(fmax(o->mean, o->least));
+    return eta - o->offset;
 }
 
 static void advise(FILE *s, const prior_question *q, const observed *o, bool location, bool alike)
@@ -230,10 +247,10 @@ static char *describe(const prior_question *q, const observed *o, double *x, boo
     sort_draws(DRAWS, x);
     fprintf(s,
             "prior-data conflict: %s of %.48s is %.3g, but 90 %% of the draws from the prior have it between %.3g and "
-            "%.3g, and %s: the prior decides the result; ",
+            "%.3g, and %s: %s; ",
             location ? is_share(q) ? "the share" : "the mean" : "the sd", q->target, location ? o->mean : o->sd,
             sorted_quantile(DRAWS, x, 0.05), sorted_quantile(DRAWS, x, 0.95),
-            alike ? "hardly any near that value" : "none in a thousand as extreme");
+            alike ? "hardly any near that value" : "none in a thousand as extreme", harm);
     advise(s, q, o, location, alike);
     if (!fclose(s))
         return text;
@@ -241,8 +258,7 @@ static char *describe(const prior_question *q, const observed *o, double *x, boo
     return NULL;
 }
 
-/* ---- mean, sd, slopes
- * ------------------------------------------------------------------------------------------------ */
+/* ---- mean, sd, slopes -------------------------------------------------------------------------------------------- */
 static char *judge(const prior_question *q, const observed *o, double *mean, double *sd)
 {
     size_t below = 0, above = 0, near = 0, wide = 0;
@@ -270,9 +286,9 @@ static char *describe_column(const prior_question *q, size_t c, double slope, do
     sort_draws(DRAWS, x);
     fprintf(s,
             "prior-data conflict: per %s of %.48s, %s%.48s changes by %.3g on average, but 90 %% of the draws from the "
-            "prior have it between %.3g and %.3g, and none in a thousand as extreme: the prior decides the result; ",
+            "prior have it between %.3g and %.3g, and none in a thousand as extreme: %s; ",
             q->centre ? "sd" : "unit", q->model->names[c], is_share(q) ? "the share of " : "", q->target, slope,
-            sorted_quantile(DRAWS, x, 0.05), sorted_quantile(DRAWS, x, 0.95));
+            sorted_quantile(DRAWS, x, 0.05), sorted_quantile(DRAWS, x, 0.95), harm);
     advise_column(s, q, c);
     if (!fclose(s))
         return text;
@@ -478,7 +494,7 @@ static char *compare(const prior_question *q, const observed *o, const sample *s
 int prior_conflict(const prior_question *q, char **line, failure *f)
 {
     size_t D = q->model->dim;
-    observed o = {0, 0, 0, 0};
+    observed o = {0};
     sample some = {0}, more = {0};
     *line = NULL;
     if (!q->all_rows || D > LARGEST || !q->model->start)
@@ -488,6 +504,8 @@ int prior_conflict(const prior_question *q, char **line, failure *f)
         code = take_sample(q, FIT_ROWS, &more, f);
     if (!code)
         code = observe(q, &o, f);
+    if (!code && q->offset)
+        o.offset = average_offset(q, &some);
     if (!code)
         *line = compare(q, &o, &some, &more);
     free(some.x);

@@ -91,7 +91,7 @@ grep -q conflict stderr && complain "a remedy does not help: $(cat stderr)"
 awk 'BEGIN { print "x,y,c"; for (i = 0; i < 60; i++) { x = 100 * (i % 7) - 300; print x "," 30 * x + 200 * (i * i % 11) "," 2000 + i * 37 % 50 } }' >pulled.csv
 pulled="$wvgd fit glm --data pulled.csv --quiet --overwrite --out pulled --likelihood"
 for prior in 'x=normal(-30, 1)' 'x=normal(100, 0.01)' 'slopes=normal(0, 1)'; do
-    expect 0 'prior-data conflict: per unit of x, y changes by 30.* on average, .*: the prior decides the result; leave out its --prior for one scaled to the data, or widen' $pulled gaussian --formula y~x --prior "$prior"
+    expect 0 'prior-data conflict: per unit of x, y changes by 30.* on average, .*: this distorts the evidence and, unless the data are many, the result; leave out its --prior for one scaled to the data, or widen' $pulled gaussian --formula y~x --prior "$prior"
 done
 expect 0 'prior-data conflict: the data pull sigma to [0-9.e+]* .*, away from its prior exponential\(10\), which distorts the result; leave out its --prior for the default' $pulled gaussian --formula y~x --prior 'sigma=exponential(10)'
 expect 0 "prior-data conflict: the data pull shape to .*; try --likelihood poisson, .* or --prior 'shape=lognormal" $pulled negbinomial --formula c~x
@@ -125,6 +125,13 @@ awk 'BEGIN { for (i = 1; i <= 30; i++) print i "," i * i % 7 "," substr("North,n
 expect 0 'column id seems only to number the rows: --ignore id leaves it out' "$wvgd" fit glm --data counted.csv --formula 't ~ .' --likelihood gaussian --out counted
 grep -q 'the levels "North" and "north" of column g differ only in case' stderr || complain "no word about levels: $(cat stderr)"
 expect 0 'prior-data conflict: the mean of t is .* rescale the response' "$wvgd" fit bnn --data rows.csv --target t --features x --hidden 1 --max-seconds 2 --quiet --out net
+
+# An offset is no part of the intercept that the remedy names.
+awk 'BEGIN { print "x,people,cases"; for (i = 0; i < 60; i++) { people = 1000 * 2 ^ (i % 9); print i % 7 "," people "," int(people / 5000 * (1 + i % 3)) } }' >rates.csv
+rates="$wvgd fit glm --data rates.csv --formula cases~x+offset(log(people)) --likelihood poisson --quiet --overwrite --out pulled"
+expect 0 "prior-data conflict: the mean of cases is .* try --prior 'intercept=normal\(-7.[0-9]*, 2.5\)'" $rates
+expect 0 anything $rates --prior 'intercept=normal(-7.8, 2.5)'
+grep -q conflict stderr && complain "a remedy does not help with an offset: $(cat stderr)"
 
 # ---- comparison ---------------------------------------------------------------------------------------------------------------
 "$wvgd" fit glm --data rows.csv --formula 't ~ x' --likelihood gaussian --quiet --out a >/dev/null && "$wvgd" fit linear --data rows.csv --target t --features x --quiet --out b >/dev/null || complain "no runs"
