@@ -1,5 +1,6 @@
 /* regression_page.c - what a regression makes of the rows it was fitted to, from draws theta_1 .. theta_K of draws.csv:
- *     rows         mean response and, for numbers, the interval that holds 90 % of the predictive distribution
+ *     rows         mean response and, for numbers, the interval that holds 90 % of the predictive distribution; of
+ *                  successes, all as shares of the trials
  *     replicated   responses drawn anew for the same rows: for numbers the density of some such data sets and four
  *                  statistics of all; for labels, how many rows of each of ten groups have the label 1
  *     effects      the mean response, averaged over the rows, if a column had the same value in all of them */
@@ -29,7 +30,8 @@ enum {
     EFFECT_GRID = 20,
     EFFECT_DRAWS = 200,
     EFFECT_ROWS = 100,
-    EFFECT_FEATURES = 500
+    EFFECT_FEATURES = 500,
+    MOST_LEVELS = 60 /* of an effect */
 };
 
 /* Some rows of the data, and some draws. */
@@ -336,7 +338,9 @@ static json_t *check_labels(const rows_seen *s, const double *probability)
 /* ---- effects of columns ------------------------------------------------------------------------------------------ */
 typedef struct {
     const data_column *column;
-    size_t at, width; /* its features */
+    size_t at, width;    /* its features */
+    size_t levels;       /* of a category; 0: it is none */
+    const double *value; /* [levels] of factor(column); NULL: they are levels of the column */
 } effect;
 
 /* Gives a column the value x, or level g, in a row. */
@@ -397,39 +401,50 @@ static void find_range(const rows_seen *s, const effect *e, double *lo, double *
     }
 }
 
+/* The average response of draws average[K] where the column is x. */
+static json_t *describe_point(const effect *e, size_t g, double x, size_t K, double *average)
+{
+    double mean, sd;
+    char number[NUMBER_ROOM];
+    describe_draws(K, average, &mean, &sd);
+    sort_draws(K, average);
+    json_t *point = json_pack("{s:o, s:o, s:o, s:o}", "x", json_number(x), "mean", json_number(mean), "q5",
+                              json_number(sorted_quantile(K, average, 0.05)), "q95",
+                              json_number(sorted_quantile(K, average, 0.95)));
+    if (e->levels)
+        json_object_set_new(point, "level", json_text(e->value ? name_number(x, number) : e->column->level[g]));
+    return point;
+}
+
 /* Rows X[rows][columns], evenly spread; work: [2 rows + 1][K]. */
 static json_t *describe_effect(const rows_seen *s, const effect *e, size_t K, size_t rows, double *X, double *work)
 {
-    size_t C = s->data->columns, points = EFFECT_GRID;
-    double lo, hi, *average = work + 2 * rows * K, mean, sd;
+    static const char *const kinds[] = {"numeric", "boolean", "categorical"};
+    size_t C = s->data->columns, trials = predictor_trials(s->p), points = e->levels;
+    double lo, hi, *average = work + 2 * rows * K;
     find_range(s, e, &lo, &hi);
-    if (e->column->kind != COLUMN_NUMERIC || !(hi > lo))
-        points = e->column->kind == COLUMN_CATEGORICAL ? e->width + 1 : hi > lo ? 2 : 1;
+    if (!points)
+        points = !(hi > lo) ? 1 : e->column->kind == COLUMN_BOOLEAN ? 2 : EFFECT_GRID;
     json_t *list = json_array();
     for (size_t g = 0; g < points; g++) {
-        double x = e->column->kind == COLUMN_CATEGORICAL ? (double)g
-                   : points > 1                          ? lo + (hi - lo) * (double)g / (double)(points - 1)
-                                                         : lo;
+        double x = e->value     ? e->value[g]
+                   : e->levels  ? (double)g
+                   : points > 1 ? lo + (hi - lo) * (double)g / (double)(points - 1)
+                                : lo;
         if (s->glm && !set_column(s, e, x, rows, X))
             break;
         for (size_t i = 0; !s->glm && i < rows; i++) {
             memcpy(X + i * C, s->data->X + i * s->n / rows * C, C * sizeof *X);
             set_value(e, g, x, X + i * C);
         }
+        for (size_t i = 0; i < rows && trials < C; i++)
+            X[i * C + trials] = 1; /* the response is a share */
         if (!average_responses(s, K, rows, X, work, average))
             break;
-        describe_draws(K, average, &mean, &sd);
-        sort_draws(K, average);
-        json_t *point = json_pack("{s:o, s:o, s:o, s:o}", "x", json_number(x), "mean", json_number(mean), "q5",
-                                  json_number(sorted_quantile(K, average, 0.05)), "q95",
-                                  json_number(sorted_quantile(K, average, 0.95)));
-        if (e->column->kind == COLUMN_CATEGORICAL)
-            json_object_set_new(point, "level", json_text(e->column->level[g]));
-        json_array_append_new(list, point);
+        json_array_append_new(list, describe_point(e, g, x, K, average));
     }
-    static const char *const kinds[] = {"numeric", "boolean", "categorical"};
-    return json_pack("{s:o, s:s, s:o}", "name", json_text(e->column->name), "kind", kinds[e->column->kind], "points",
-                     list);
+    return json_pack("{s:o, s:s, s:o}", "name", json_text(e->column->name), "kind",
+                     kinds[e->levels ? COLUMN_CATEGORICAL : e->column->kind], "points", list);
 }
 
 /* Is the column one that the rows of the design are made of? */
@@ -453,7 +468,10 @@ static json_t *describe_effects(const rows_seen *s)
     for (size_t c = 0; X && work && c < t->csv.columns && s->data->columns <= EFFECT_FEATURES; c++) {
         const data_column *column = &t->column[c];
         size_t width = !is_explaining(s, column) ? 0 : column->kind == COLUMN_CATEGORICAL ? column->levels - 1 : 1;
-        effect e = {column, at, width};
+        effect e = {column, at, width, column->kind == COLUMN_CATEGORICAL ? column->levels : 0, NULL};
+        if (s->glm && !e.levels)
+            e.value = factor_values(s->glm->design, column->name, &e.levels);
+        e.levels = e.levels < MOST_LEVELS ? e.levels : MOST_LEVELS;
         if (width && json_array_size(list) < EFFECTS)
             json_array_append_new(list, describe_effect(s, &e, K, rows, X, work));
         at += width;
@@ -464,6 +482,15 @@ static json_t *describe_effects(const rows_seen *s)
 }
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
+/* A number of each row x[n]; of successes, their share of the trials, NaN of none. */
+static void put_rows(json_t *o, const char *key, const rows_seen *s, double *x)
+{
+    size_t C = s->data->columns, trials = predictor_trials(s->p);
+    for (size_t i = 0; trials < C && i < s->n; i++)
+        x[i] = s->data->X[i * C + trials] > 0 ? x[i] / s->data->X[i * C + trials] : NAN;
+    json_object_set_new(o, key, pack_floats(s->n, x));
+}
+
 /* Mean responses and intervals of the rows. */
 static bool add_rows(json_t *o, const rows_seen *s, bool binary)
 {
@@ -474,19 +501,17 @@ static bool add_rows(json_t *o, const rows_seen *s, bool binary)
     for (size_t i = 0; good && i < s->n; i++)
         x[i] = row[i].mean;
     if (good) {
-        json_object_set_new(o, "p", pack_floats(s->n, x));
-        json_object_set_new(o, "y", pack_floats(s->n, s->data->y));
         json_object_set_new(o, "replicated", binary ? check_labels(s, x) : check_numbers(s));
         json_object_set_new(o, "effects", describe_effects(s));
+        put_rows(o, "p", s, x);
+        memcpy(x, s->data->y, s->n * sizeof *x);
+        put_rows(o, "y", s, x);
     }
-    for (size_t i = 0; good && !binary && i < s->n; i++)
-        x[i] = row[i].lower;
-    if (good && !binary)
-        json_object_set_new(o, "lower", pack_floats(s->n, x));
-    for (size_t i = 0; good && !binary && i < s->n; i++)
-        x[i] = row[i].upper;
-    if (good && !binary)
-        json_object_set_new(o, "upper", pack_floats(s->n, x));
+    for (int upper = 0; good && !binary && upper < 2; upper++) {
+        for (size_t i = 0; i < s->n; i++)
+            x[i] = upper ? row[i].upper : row[i].lower;
+        put_rows(o, upper ? "upper" : "lower", s, x);
+    }
     free(row);
     free(x);
     return good;
@@ -508,7 +533,7 @@ static json_t *describe_rows(const run_view *v, const predictor *p, regression_d
         .p = p, .data = data, .glm = glm, .n = pick_rows(data, binary ? LABELLED_ROWS : NUMBERED_ROWS), .P = v->P};
     s.draw = pick_draws(v, &s.K);
     json_t *model = json_object_get(v->run, "model"),
-           *o = json_pack("{s:b, s:b, s:I}", "binary", binary, "standardized",
+           *o = json_pack("{s:b, s:b, s:b, s:I}", "binary", binary, "shares", predictor_trials(p) < n, "standardized",
                           json_object_get(model, "standardized") != NULL, "rows", (json_int_t)total);
     bool good = s.draw && add_rows(o, &s, binary);
     free(s.draw);

@@ -3,6 +3,7 @@
  * Would find effects of the wrong column or level, noise that is left out or too large, groups that are not of equal
  * size, and shares on the wrong side. */
 #include "regression_page.h"
+#include "glm_data.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -183,12 +184,59 @@ static void replicates_labels(void **state)
     json_decref(page);
 }
 
+/* s | trials(n) ~ factor(k), with draws that are all the same: effects are shares of the trials, however many there
+ * are, at the values of k. */
+static void shows_shares(void **state)
+{
+    (void)state;
+    char path[] = "regression_page_XXXXXX";
+    static const char *const names[] = {"intercept", "factor(k)[3.5]", "factor(k)[10]"}, *const levels[] = {"2", "3.5",
+                                                                                                            "10"};
+    static const char terms[] = "s | trials(n) ~ factor(k)";
+    static double draw[DRAWS][3];
+    FILE *file = fdopen(mkstemp(path), "w");
+    assert_non_null(file);
+    fputs("k,s,n\n", file);
+    for (int i = 0; i < 30; i++)
+        fprintf(file, "%s,%d,%d\n", levels[i % 3], i % 4, 4 + i * i);
+    fclose(file);
+    failure f;
+    glm_data g;
+    glm_request q = {.formula = terms, .likelihood = "binomial", .keep = true};
+    assert_int_equal(read_glm(path, &q, &g, &f), 0);
+    for (size_t k = 0; k < DRAWS; k++)
+        for (size_t i = 0; i < 3; i++)
+            draw[k][i] = (double)i - 1.5;
+    run_view v = {.n = DRAWS, .P = 3, .D = 3, .data = path, .draw = draw[0]};
+    v.run = json_pack("{s:{s:s, s:s, s:o}, s:{s:s, s:s}, s:{s:b}, s:{s:[sss]}}", "model", "kind", "glm", "likelihood",
+                      "binomial", "design", describe_design(g.design), "options", "formula", terms, "likelihood",
+                      "binomial", "data", "discrete", true, "posterior", "names", names[0], names[1], names[2]);
+    assert_non_null(v.run);
+    json_t *page = describe_regression_page(&v);
+    assert_true(json_is_true(json_object_get(page, "shares")));
+    const json_t *effect = json_array_get(json_object_get(page, "effects"), 0),
+                 *points = json_object_get(effect, "points");
+    assert_int_equal(json_array_size(json_object_get(page, "effects")), 1);
+    assert_string_equal(json_string_value(json_object_get(effect, "kind")), "categorical");
+    assert_int_equal(json_array_size(points), 3);
+    for (size_t i = 0; i < 3; i++) {
+        const json_t *point = json_array_get(points, i);
+        assert_string_equal(json_string_value(json_object_get(point, "level")), levels[i]);
+        assert_near(number(point, "mean"), 1 / (1 + exp(1.5 - (i ? (double)i - 1.5 : 0))), 1e-12);
+    }
+    json_decref(page);
+    json_decref(v.run);
+    free_glm(&g);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shows_effects),
         cmocka_unit_test(replicates_numbers),
         cmocka_unit_test(replicates_labels),
+        cmocka_unit_test(shows_shares),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,13 @@
-/* design.c - design matrices, coded as R's model.matrix does.
- *     number       x, log(x), I(x^2), scale(x)      one column
- *     polynomial   poly(x,k)                        k columns, orthogonal to each other and to 1 in the rows of the
- * fit: p_1 = t - a_1, p_j = (t - a_j) p_(j-1) - b_j p_(j-2), each divided by its norm; t = (x - mean) / range factor a
- * categorical column, factor(x)  levels without the first one (treatment coding), or all of them term         products
- * of a column of each of its variables; that of the first variable changes fastest A factor of a term has columns for
- * all of its levels if no term before it holds all other variables of the term, or if there is no intercept and it is
- * the first factor of all. */
+/* design.c - design matrices, coded as R's model.matrix does. Columns of a variable:
+ *
+ *     number       x, log(x), I(x^2), scale(x): one
+ *     polynomial   poly(x,k): k, orthogonal to each other and to 1 in the rows of the fit, with t = (x - mean) / range:
+ *                      p_1 = t - a_1, p_j = (t - a_j) p_(j-1) - b_j p_(j-2), each divided by its norm
+ *     factor       a categorical column, factor(x): one for each level but the first (treatment coding), or for all
+ *
+ * Columns of a term are products of a column of each of its variables; that of the first variable changes fastest. A
+ * factor of a term has columns for all of its levels if no term before it holds all other variables of the term, or if
+ * there is no intercept and it is the first factor of all. */
 #include "design.h"
 #include "column_moments.h"
 #include "terms.h"
@@ -1177,6 +1179,21 @@ const char *const *design_columns(const design *d, design_parts parts, size_t *c
     while (d->listed[at + *columns])
         ++*columns;
     return d->listed + at;
+}
+
+const double *factor_values(const design *d, const char *column, size_t *values)
+{
+    const formula_node *node = d->m->node;
+    for (size_t v = 0; v < d->terms.variables; v++) {
+        int n = d->terms.variable[v];
+        if (!d->variable[v].used || node[n].kind != NODE_FACTOR || !d->state[n].n ||
+            strcmp(node[node[n].left].name, column) != 0)
+            continue;
+        *values = d->state[n].n;
+        return d->state[n].value;
+    }
+    *values = 0;
+    return NULL;
 }
 
 static int compare_texts(const void *a, const void *b)

@@ -64,6 +64,9 @@ int fill_design(const design *d, const data_table *t, design_parts parts, design
 /* Names of the columns that such rows are made of, each once, in the order of the formula; *columns: how many. */
 const char *const *design_columns(const design *d, design_parts parts, size_t *columns);
 
+/* The values that factor(column) has in the rows of the fit, rising, if the design has a term of it; else NULL. */
+const double *factor_values(const design *d, const char *column, size_t *values);
+
 /* Every row of a new file, with the levels and values of the fit. Columns that are missing, levels that are unknown and
  * values that are missing are refused, a line for each column. Columns that the design does not need are not read. */
 int read_design_rows(const design *d, const csv_file *csv, design_parts parts, design_rows *out, failure *f);

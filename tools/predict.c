@@ -220,6 +220,11 @@ size_t predictor_tail(const predictor *p)
     return p->tail;
 }
 
+size_t predictor_trials(const predictor *p)
+{
+    return p->trials;
+}
+
 const design *predictor_design(const predictor *p)
 {
     return p->design;

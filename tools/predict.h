@@ -33,7 +33,8 @@ int mean_responses(const predictor *p, size_t K, const double *value, size_t row
                    double *sd, failure *f);
 bool predicts_labels(const predictor *p); /* responses are 0 or 1 */
 const response_family *predictor_family(const predictor *p);
-size_t predictor_tail(const predictor *p); /* which quantity is nu; as many as there are: none */
+size_t predictor_tail(const predictor *p);   /* which quantity is nu; as many as there are: none */
+size_t predictor_trials(const predictor *p); /* which column has the trials; as many as there are: none */
 
 /* Of a glm: rows X[rows][columns] as above, from those of its design; to be freed. NULL: no memory. */
 const design *predictor_design(const predictor *p); /* NULL: of others */

@@ -6,6 +6,7 @@ import { colour, ensembleColour, posteriorColour, symbol, tagged } from "./look.
 import { plot } from "./marks.js";
 
 const response = () => String(run.model?.target ?? "y");
+const explained = () => (page.shares ? `share of ${cut(response())}` : cut(response())); // successes are shown as shares of the trials
 const someRows = (n) => `${count(n)}${page.rows > n ? ` of ${count(page.rows)}` : ""} rows`;
 
 // ---- weights, and calibration of labels ----------------------------------------------------------------------------------------------------------
@@ -20,7 +21,7 @@ function weights() {
         ? []
         : shown.flatMap((q) => particles.map((p) => ({ name: q.name, x: p.z[q.coordinate], j: p.j }))).filter((d) => Number.isFinite(d.x));
     return figure(
-        `Weights${page.standardized ? " of standardized features" : ""}: posterior mean (dot) and 5 to 95 % interval (line), sorted by how clear their sign is${order.length > WEIGHTS ? ` (${WEIGHTS} of ${count(order.length)})` : ""}; small marks: the particles. ${page.standardized ? "" : "Features have different units, so weights cannot be compared in size."}`,
+        `Weights${page.standardized ? " of standardized features" : ""}: posterior mean (dot) and 5 to 95 % interval (line), sorted by how clear their sign is${order.length > WEIGHTS ? ` (${WEIGHTS} of ${count(order.length)})` : ""}${dots.length ? "; small marks: the particles" : ""}. ${page.standardized ? "" : "Features have different units, so weights cannot be compared in size."}`,
         (width) =>
             plot({
                 width,
@@ -29,7 +30,7 @@ function weights() {
                 marginTop: 8,
                 marginBottom: 44,
                 ariaLabel: "Weights",
-                x: { label: `${{ bernoulli: "log odds", binomial: "log odds", poisson: "change of the log mean", negbinomial: "change of the log mean" }[run.model?.likelihood] ?? (page.binary ? "log odds" : `change of ${cut(response())}`)} for one ${page.standardized ? "sd" : "unit"} of the feature`, labelAnchor: "center", grid: true },
+                x: { label: `change of ${{ bernoulli: "the log odds", binomial: "the log odds", poisson: "the log mean", negbinomial: "the log mean" }[run.model?.likelihood] ?? (page.binary ? "the log odds" : cut(response()))} for one ${page.standardized ? "sd" : "unit"} of the feature`, labelAnchor: "center", grid: true },
                 y: {
                     label: null,
                     domain: shown.map((q) => q.name),
@@ -160,44 +161,62 @@ function calibration() {
     ];
 }
 
+// Means of residuals among neighbours, a tenth of the rows at a time; rows with the same prediction stay together.
+function trend(sorted) {
+    const groups = [],
+        least = Math.max(5, Math.round(sorted.length / 10));
+    for (const d of sorted) {
+        const last = groups[groups.length - 1];
+        if (last && last.mean === d.mean) {
+            last.n++;
+            last.off += d.off;
+        } else groups.push({ mean: d.mean, n: 1, off: d.off });
+    }
+    return groups.flatMap((_, first) => {
+        let n = 0,
+            x = 0,
+            y = 0;
+        for (let g = first; g < groups.length && n < least; g++) {
+            n += groups[g].n;
+            x += groups[g].n * groups[g].mean;
+            y += groups[g].off;
+        }
+        return n < least ? [] : [{ x: x / n, y: y / n }];
+    });
+}
+
 // ---- residuals of numbers -------------------------------------------------------------------------------------------------------------------------
 function residuals() {
     const p = unpack(page.p),
         y = unpack(page.y),
         lower = unpack(page.lower),
         upper = unpack(page.upper),
-        rows = Array.from(p, (mean, i) => ({ mean, y: y[i], off: y[i] - mean, lower: lower[i], upper: upper[i], inside: y[i] >= lower[i] && y[i] <= upper[i] })),
+        rows = Array.from(p, (mean, i) => ({ mean, y: y[i], off: y[i] - mean, lower: lower[i], upper: upper[i], inside: y[i] >= lower[i] && y[i] <= upper[i] })).filter((d) => Number.isFinite(d.off)),
         inside = rows.filter((d) => d.inside).length / rows.length,
         square = Math.sqrt(rows.reduce((s, d) => s + d.off ** 2, 0) / rows.length),
-        sorted = [...rows].sort((a, b) => a.mean - b.mean),
-        window = Math.max(5, Math.round(rows.length / 10)),
-        trend = [];
-    for (let i = 0; i + window <= sorted.length; i += Math.max(1, Math.floor(window / 4))) {
-        const part = sorted.slice(i, i + window);
-        trend.push({ x: part.reduce((s, d) => s + d.mean, 0) / window, y: part.reduce((s, d) => s + d.off, 0) / window });
-    }
+        sorted = [...rows].sort((a, b) => a.mean - b.mean);
     const dots = (key) => [
         Plot.dot(rows, { x: "mean", y: key, r: 2.4, fill: (d) => (d.inside ? posteriorColour : ensembleColour), fillOpacity: 0.65, title: (d) => `observed ${format(d.y, 4)}, predicted ${format(d.mean, 4)}, 90 % interval ${format(d.lower, 4)} to ${format(d.upper, 4)}` }),
     ];
     return [
         figure(
-            `Observed against predicted ${cut(response())}, ${someRows(rows.length)}. Lines: intervals that should contain 90 % of the observations; they contain ${fixed(100 * inside, 1)} %. Observations outside have another colour.`,
+            `Observed against predicted ${explained()}, ${someRows(rows.length)}. Lines: intervals that should contain 90 % of the observations${run.data?.discrete ? " (small counts: more)" : ""}; they contain ${fixed(100 * inside, 1)} %. Observations outside have another colour.`,
             (width) =>
                 plot({
                     width,
                     height: Math.min(width * 0.9, 400),
-                    marginLeft: 56,
+                    marginLeft: 66,
                     marginBottom: 44,
                     grid: true,
                     inset: 6,
                     ariaLabel: "Observed and predicted",
-                    x: { label: `predicted ${cut(response())}`, labelAnchor: "center" },
-                    y: { label: `observed ${cut(response())}`, labelAnchor: "center" },
+                    x: { label: `predicted ${explained()}`, labelAnchor: "center" },
+                    y: { label: `observed ${explained()}`, labelAnchor: "center" },
                     marks: [
                         Plot.ruleX(rows.length > 300 ? [] : rows, { x: "mean", y1: "lower", y2: "upper", stroke: posteriorColour, strokeOpacity: 0.2 }),
                         ...(rows.length > 300 ? [Plot.lineY(sorted, { x: "mean", y: "lower", stroke: posteriorColour, strokeOpacity: 0.35 }), Plot.lineY(sorted, { x: "mean", y: "upper", stroke: posteriorColour, strokeOpacity: 0.35 })] : []),
                         Plot.line(
-                            [Math.min(...p), Math.max(...p)].map((x) => [x, x]),
+                            [sorted[0]?.mean, sorted.at(-1)?.mean].map((x) => [x, x]),
                             { strokeDasharray: "5,3", strokeOpacity: 0.7 },
                         ),
                         ...dots("y"),
@@ -206,19 +225,19 @@ function residuals() {
             { class: "medium" },
         ),
         figure(
-            `Residuals, observed minus predicted; root mean square ${format(square, 3)}. The line is their mean among neighbours: if it bends away from 0, the model misses a curve; if the dots fan out, the noise is not constant.`,
+            `Residuals, observed minus predicted; root mean square ${format(square, 3)}. The line is their mean among neighbours: if it bends away from 0, the model misses a curve${run.data?.discrete ? `. ${page.shares ? "Shares of few trials" : "Large counts"} vary more than others` : "; if the dots fan out, the noise is not constant"}.`,
             (width) =>
                 plot({
                     width,
                     height: Math.min(width * 0.9, 400),
-                    marginLeft: 56,
+                    marginLeft: 66,
                     marginBottom: 44,
                     grid: true,
                     inset: 6,
                     ariaLabel: "Residuals",
-                    x: { label: `predicted ${cut(response())}`, labelAnchor: "center" },
+                    x: { label: `predicted ${explained()}`, labelAnchor: "center" },
                     y: { label: "residual", labelAnchor: "center" },
-                    marks: [Plot.ruleY([0], { strokeDasharray: "5,3", strokeOpacity: 0.7 }), ...dots("off"), Plot.lineY(trend, { x: "x", y: "y", stroke: "currentColor", strokeWidth: 1.8 })],
+                    marks: [Plot.ruleY([0], { strokeDasharray: "5,3", strokeOpacity: 0.7 }), ...dots("off"), Plot.lineY(trend(sorted), { x: "x", y: "y", stroke: "currentColor", strokeWidth: 1.8 })],
                 }),
             { class: "medium" },
         ),
@@ -316,7 +335,7 @@ function effects() {
         all = (page.effects ?? []).filter((e) => e.points.length > 1).sort((a, b) => size(b) - size(a)),
         shown = all.slice(0, SHOWN_EFFECTS),
         range = [Math.min(...shown.flatMap((e) => e.points.map((d) => d.q5))), Math.max(...shown.flatMap((e) => e.points.map((d) => d.q95)))],
-        label = page.binary ? `P(${outcome(1)})` : `mean ${cut(response())}`;
+        label = page.binary ? `P(${outcome(1)})` : `${page.shares ? "" : "mean "}${explained()}`;
     if (!shown.length) return [];
     const named = (e, d) => (e.kind === "categorical" ? d.level : e.kind === "boolean" ? (d.x ? "yes" : "no") : d.x);
     const panel = (e) =>
@@ -343,7 +362,7 @@ function effects() {
         h(
             "p",
             { class: "quiet" },
-            `${page.binary ? `The probability of ${outcome(1)}` : `The mean of ${response()}`} if a column had the same value in all rows, the other columns staying as they are: average over the rows, with the 5 to 95 % interval of the posterior. ${all.length > shown.length ? `The ${shown.length} columns of ${all.length} with the greatest effects.` : "The greatest effects come first."} An effect is what the model associates with a column; data alone cannot show whether changing the column would change the response.`,
+            `${page.binary ? `The probability of ${outcome(1)}` : `The ${page.shares ? "expected share" : "mean"} of ${response()}`} if a column had the same value in all rows, the other columns staying as they are: average over the rows, with the 5 to 95 % interval of the posterior. ${all.length > shown.length ? `The ${shown.length} columns of ${all.length} with the greatest effects.` : "The greatest effects come first."} An effect is what the model associates with a column; data alone cannot show whether changing the column would change the response.`,
         ),
         h("div", { class: "panels two" }, shown.map(panel)),
     ];
