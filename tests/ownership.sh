@@ -36,8 +36,8 @@ wv_certificate staged/certificate
 wv_certified staged/certificate
 wv_chains staged/chains
 wv_chains_now staged/chains
-wv_finisher staged/finisher
-wv_finished staged/finisher
+wv_finisher staged/finisher staged/ladder staged/chain_states
+wv_finished staged/finisher staged/ladder staged/chain_states
 wv_cell_survey staged/cell_component
 wv_halfspaces halfspaces
 wv_cell_refine staged/cell_refine
