@@ -490,7 +490,7 @@ static bool make_parts(wvgd_fit *f)
            wv_bend_new(&f->bend, bends(f) ? D : 0, f->size.n_max) && wv_bend_pool_new(&f->pool, bends(f) ? D : 0) &&
            wv_bent_new(&f->bent, bends(f) ? D : 0, bends(f) ? K : 0) && wv_draws_new(&f->recent, recent_shape(f)) &&
            wv_draws_new(&f->gathered, gathered_shape(f)) && wv_tail_probe_new(&f->probe, d) &&
-           wv_chains_new(&f->chains, d, d && f->modes.room ? f->modes.room : d > 0) &&
+           wv_chains_new(&f->chains, d, d ? (size_t)fmax((double)f->modes.room, WV_WALKS) : 0) &&
            wv_certificate_new(&f->certificate, d) && wv_finisher_new(&f->finish, d) &&
            wv_cell_refine_new(&f->refine, D, wv_cell_refine_proposals(f), pilot) &&
            wv_closing_new(&f->closing, closing_shape(f)) && wv_staged_closing_new(&f->wide, f->staged ? D : 0) &&

@@ -13,7 +13,7 @@ typedef struct {
 } header;
 
 static const char magic[8] = "wvgdfit";
-enum { VERSION = 30 };
+enum { VERSION = 31 };
 
 static uint64_t hash(uint64_t h, const void *data, size_t size)
 {
@@ -126,8 +126,8 @@ static bool archive_parts(wvgd_fit *f, wv_archive *a, const course *c)
            wv_bent_archive(&f->bent, a) && wv_mixture_archive(&f->mix, a, staged) &&
            wv_mixture_archive(&f->mix_best, a, 0) && wv_mixture_archive(&f->mix_tried, a, 0) &&
            wv_draws_archive(&f->recent, a, recent) && wv_draws_archive(&f->gathered, a, gathered) &&
-           wv_tail_probe_archive(&f->probe, a, c->stage == WV_PROBE, f->mix.room) &&
-           wv_chains_archive(&f->chains, a, c->stage == WV_CERTIFY || c->stage == WV_FINISH) &&
+           wv_tail_probe_archive(&f->probe, a, c->stage == WV_PROBE) &&
+           wv_chains_archive(&f->chains, a, c->stage == WV_PROBE || c->stage == WV_CERTIFY || c->stage == WV_FINISH) &&
            wv_certificate_archive(&f->certificate, a, c->stage == WV_CERTIFY) &&
            wv_finisher_archive(&f->finish, a, c->stage == WV_FINISH) && wv_closing_archive(&f->closing, a, closing);
 }

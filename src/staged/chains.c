@@ -252,6 +252,28 @@ bool wv_chains_place(wvgd_fit *f, size_t chains, wv_rng_use use)
     return true;
 }
 
+void wv_chains_gather(wv_chains *c, size_t chains, size_t steps)
+{
+    size_t used = wv_times(chains, c->D) * sizeof(double);
+    memset(&c->now, 0, sizeof c->now);
+    c->now.chains = c->now.metrics = chains;
+    c->now.steps = steps;
+    for (size_t m = 0; m < WV_MODES; m++)
+        c->now.slot[m] = c->metrics;
+    for (size_t i = 0; i < chains; i++)
+        c->now.metric[i] = i;
+    /* chains that do not set out have rows, too, and these are saved */
+    for (size_t half = 0; half < 2; half++) {
+        memset(c->x + half * WV_CHAINS * c->D, 0, used);
+        memset(c->g + half * WV_CHAINS * c->D, 0, used);
+    }
+    memset(c->p, 0, used);
+    memset(c->root, 0, used * c->D);
+    double *const lists[] = {c->own_step, c->energy, c->log_p, c->start_log_p};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        memset(lists[i], 0, chains * sizeof(double));
+}
+
 /* ---- trajectories ------------------------------------------------------------------------------------------------ */
 /* p += step L'g */
 static void kick(wvgd_fit *f, size_t i, double step)
@@ -296,6 +318,24 @@ static void copy_chain(wv_chains *c, size_t i, bool back)
         c->start_log_p[i] = c->log_p[i];
 }
 
+/* Chain i begins a trajectory with the momentum that it has. */
+static void set_out(wvgd_fit *f, size_t i, double step)
+{
+    wv_chains *c = &f->chains;
+    c->own_step[i] = step;
+    c->now.moving[i] = 1;
+    copy_chain(c, i, false);
+    c->energy[i] = energy(c, i);
+    kick(f, i, step / 2);
+    drift(f, i);
+}
+
+void wv_chains_push(wvgd_fit *f, size_t i, const double *p, double step)
+{
+    memcpy(f->chains.p + i * f->D, p, f->D * sizeof *p);
+    set_out(f, i, step);
+}
+
 void wv_chains_begin(wvgd_fit *f, double length, wv_rng_use use)
 {
     wv_chains *c = &f->chains;
@@ -308,12 +348,7 @@ void wv_chains_begin(wvgd_fit *f, double length, wv_rng_use use)
         wv_stream own = stream_of(f, i, use);
         wv_rng_normal(&own, 0, c->D, c->p + i * c->D);
         wv_rng_normal(&own, 1, 1, &n);
-        c->own_step[i] = step * exp(wv_policy.certificate_jitter * n);
-        c->now.moving[i] = 1;
-        copy_chain(c, i, false);
-        c->energy[i] = energy(c, i);
-        kick(f, i, c->own_step[i] / 2);
-        drift(f, i);
+        set_out(f, i, step * exp(wv_policy.certificate_jitter * n));
     }
 }
 
@@ -367,10 +402,10 @@ static void take(wvgd_fit *f, size_t i, double log_p, const double *grad)
         drift(f, i);
 }
 
-static bool any_moving(const wv_chains_now *s)
+bool wv_chains_moving(const wv_chains *c)
 {
-    for (size_t i = 0; i < s->chains; i++)
-        if (s->moving[i])
+    for (size_t i = 0; i < c->now.chains; i++)
+        if (c->now.moving[i])
             return true;
     return false;
 }
@@ -385,7 +420,7 @@ bool wv_chains_tell(wvgd_fit *f)
             take(f, i, f->b.log_p[n], f->b.grad + n * c->D);
             n++;
         }
-    return c->now.step >= c->now.steps || !any_moving(&c->now);
+    return c->now.step >= c->now.steps || !wv_chains_moving(c);
 }
 
 /* Acceptance of the trajectory of chain i, which then is at its end or back at its start. */

@@ -1,6 +1,6 @@
 /* chains.h - Hamiltonian chains in lock step: they set out from closing draws, in the metric of the mixture's
  * components of their mode, and take trajectories of the same number of steps. The certificate and the finisher walk by
- * them. */
+ * them, and so does the probe of tails. */
 #ifndef WV_CHAINS_H
 #define WV_CHAINS_H
 #include "archive.h"
@@ -42,6 +42,12 @@ bool wv_chains_archive(wv_chains *c, wv_archive *a, bool running);
 /* So many chains stand at a systematic sample of the final draws, each in the metric of its mode. False: no draw has
  * density. */
 bool wv_chains_place(wvgd_fit *f, size_t chains, wv_rng_use use);
+
+/* So many chains, each with a metric of its own, of which none moves: wv_chains_put and wv_chains_push say where they
+ * stand, and let them set out with momentum p[D], in the coordinates of their metric. All take so many steps. */
+void wv_chains_gather(wv_chains *c, size_t chains, size_t steps);
+void wv_chains_push(wvgd_fit *f, size_t chain, const double *p, double step);
+bool wv_chains_moving(const wv_chains *c); /* whether any chain does */
 
 /* The metric of a chain; of number m, root[D][D], if it is not NULL, and for all chains where chain[i] is m. */
 const double *wv_chains_metric(const wv_chains *c, size_t chain);

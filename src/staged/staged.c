@@ -774,9 +774,9 @@ wvgd_status wv_staged_ask(wvgd_fit *f, wvgd_error *error)
     case WV_EXPLORE: return wv_explore_ask(f, error);
     case WV_FIT: wv_mixture_fit_ask(f); break;
     case WV_TRIAL: ask_trial(f); break;
-    case WV_PROBE: wv_tail_probe_ask(f); break;
     case WV_BEND: wv_bent_ask(f); break;
     case WV_CLOSING: wv_staged_closing_draw(f, f->closing.planned, WV_RNG_CLOSE); break;
+    case WV_PROBE:
     case WV_CERTIFY: wv_chains_ask(f); break;
     case WV_FINISH: wv_finisher_ask(f); break;
     case WV_REFINE: wv_cell_refine_ask(f); break;

@@ -11,25 +11,17 @@ enum {
 };
 
 typedef struct {
-    size_t D;
-    size_t visited, steps;
-    size_t component[WV_WALKS]; /* whose metric each uses */
-    int alive[WV_WALKS];        /* flags */
-    double step[WV_WALKS];
-    double energy[WV_WALKS];           /* log density followed, less momentum^2 / 2, at the start */
-    double *x, *g, *p;                 /* [2][walks][D] point, gradient, momentum: now, and at the start */
+    size_t D, visited;
     double *visited_x, *visited_log_p; /* [visited][D], [visited] where they have been */
     double *memory;
 } wv_tail_probe;
 
 bool wv_tail_probe_new(wv_tail_probe *p, size_t D);
 void wv_tail_probe_free(wv_tail_probe *p);
-bool wv_tail_probe_archive(wv_tail_probe *p, wv_archive *a, bool running, size_t components);
+bool wv_tail_probe_archive(wv_tail_probe *p, wv_archive *a, bool running);
 
 /* Walks begin at stored draws, some of them chosen by their weights f->closing.v. */
 bool wv_tail_probe_begin(wvgd_fit *f); /* false: there is no draw from which to set out */
-
-void wv_tail_probe_ask(wvgd_fit *f);
 
 /* Takes a step of every walk. True: all have ended; f->probe has the points where they have been, and the log densities
  * there. */
