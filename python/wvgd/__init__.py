@@ -30,7 +30,7 @@ from ._results import Mode, Progress, Result, Summary
 from ._run import Comparison, Run, compare, fit_density, fit_model, load, models, resume
 from ._stan import stan
 from ._torch import torch
-from ._workers import Workers
+from ._workers import Workers, piece
 
 __version__ = version()
 __all__ = [
@@ -90,7 +90,7 @@ def fit(
                 if value is not None:
                     raise ArgumentError(f"{name} is {value!r}, but the prior has names and dimensions already: leave it out")
             options.pop("names", None)
-            names, model, vectorized = prior.names, prior.density(model, vectorized), True
+            names, function = prior.names, partial(evaluate, prior.density(model, vectorized), vectorized=True)
         elif dim is None:
             for name in options:
                 if name in ("ndim", "n_dim"):
@@ -98,17 +98,17 @@ def fit(
             raise ArgumentError("dim is missing: how many dimensions does the density have?")
         else:
             dim = dimensions(dim)
-            names = parameter_names(options.pop("names", None), dim)
+            names, function = parameter_names(options.pop("names", None), dim), partial(evaluate, model, vectorized=vectorized)
         if data is not None:
             raise ArgumentError("data is for models by name, not for functions")
         if comm is not None:
             if workers is not None:
                 raise ArgumentError("give either comm or workers, not both")
-            return fit_on_ranks(Ranks(partial(evaluate, model, vectorized=vectorized), comm), names, prior, progress, options)
+            return fit_on_ranks(Ranks(function, comm, piece(vectorized)), names, prior, vectorized, progress, options)
         if workers is None:
-            return fit_density(model, names, prior, vectorized, progress, options)
-        with Workers(partial(evaluate, model, vectorized=vectorized), workers) as shared:
-            return fit_density(shared, names, prior, True, progress, options)
+            return fit_density(function, names, prior, vectorized, progress, options, batched=vectorized)
+        with Workers(function, workers, piece(vectorized)) as shared:
+            return fit_density(shared, names, prior, vectorized, progress, options)
     if not isinstance(model, (str, os.PathLike)):
         raise TypeError(f"model is {type(model).__name__}: expected a function, the name of a model or a path")
     if workers is not None:

@@ -55,17 +55,32 @@ def of_all(answer: Any, n: int, called: str, gradients: Gradients) -> Answer:
 
 def of_each(answers: Iterable[Any], called: str, gradients: Gradients) -> Answer:
     """What a function has returned for points, one after the other."""
-    values: List[np.ndarray] = []
-    grads: List[np.ndarray] = []
+    each: List[Answer] = []
     for answer in answers:
         value, grad = _parts(answer, called)
         log_p = _numbers(value, called)
         if log_p.ndim:
             raise ValueError(f"{called} returned log_p of shape {log_p.shape} for a point: expected a number")
-        values.append(log_p)
-        if grad is not None:
-            grads.append(gradients(grad, ()))
-    return Answer(np.array(values, dtype=np.float64), np.concatenate(grads) if len(grads) == len(values) else None)
+        each.append(Answer(log_p.reshape(1), None if grad is None else gradients(grad, ())))
+    return joined(each, called)
+
+
+def joined(parts: Sequence[Answer], called: str) -> Answer:
+    """Answers for some points after others, as one; with gradients if any of them has some."""
+    log_p = np.concatenate([part.log_p for part in parts])
+    given = next((part.grad for part in parts if part.grad is not None), None)
+    if given is None:
+        return Answer(log_p, None)
+    return Answer(log_p, np.concatenate([gradient_of(part, given.shape[1], called) for part in parts]))
+
+
+def gradient_of(answer: Answer, dim: int, called: str) -> np.ndarray:
+    """The gradients of an answer of a function that returns some, which points without density need not have: [n][dim]."""
+    if answer.grad is not None:
+        return answer.grad
+    if np.isfinite(answer.log_p).any():
+        raise ValueError(f"{called} returned gradients for some points and none for others: it may leave them out only where log_p is -inf")
+    return np.zeros((len(answer.log_p), dim))
 
 
 def gradient_array(dim: int, called: str) -> Gradients:

@@ -223,10 +223,9 @@ def _write_table(data: Any, path: Path) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
+    for convert in ("tolist", "to_list"):  # of numpy and pandas, of polars
+        if hasattr(value, convert):
+            return getattr(value, convert)()
     raise TypeError(f"data holds {type(value).__name__}, which JSON has not")
 
 

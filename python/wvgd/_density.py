@@ -9,7 +9,7 @@ from typing import Any, Callable, List, Optional, Tuple
 import numpy as np
 
 from . import _layout
-from ._answer import Answer, gradient_array, of_all, of_each
+from ._answer import Answer, gradient_array, gradient_of, of_all, of_each
 from ._library import address, as_before, text_array
 from ._prior import Prior
 
@@ -35,7 +35,8 @@ class NoGradient(Exception):
 
 
 class Density:
-    """A wvgd_own_model of a function: evaluated in place, exceptions kept for whoever runs the fit.
+    """A wvgd_own_model of a function of points z [n][dim] that returns an Answer: evaluated in place, exceptions kept for
+    whoever runs the fit. batched: what it says of a point may depend, in its last bits, on the others.
 
     A function whose first answer has no gradients is not asked for the same points again: what it said is remembered
     for the fit without gradients, whose first points these are.
@@ -43,9 +44,10 @@ class Density:
 
     def __init__(
         self,
-        function: Callable[[np.ndarray], Any],
+        function: Callable[[np.ndarray], Answer],
         names: List[str],
         vectorized: bool,
+        batched: bool,
         gradient: bool,
         work: float,
         prior: Optional[Prior] = None,
@@ -56,6 +58,7 @@ class Density:
         self.failed: Optional[BaseException] = None
         self.inside = False  # the function is under way: an exception may come
         self.answered = False  # at least once, without an exception
+        self.has_gradients = False  # at least one answer had
         self.stopped: bool = before.stopped if before else False  # Ctrl-C was pressed
         self.tried: Optional[Tuple[np.ndarray, np.ndarray]] = before.tried if before else None  # points, log_p
         self.wasted = 0  # points whose answers could not be used
@@ -69,7 +72,7 @@ class Density:
             log_density=c.cast(self._callback, c.c_void_p),
             has_gradient=gradient,
             names=self._names,
-            batched=vectorized,
+            batched=batched,
             work=work,
         )
         self.own = _layout.wvgd_own_model(model=model, prior=repr(prior).encode() if prior is not None else None)
@@ -83,10 +86,12 @@ class Density:
             with as_before:
                 answer = self._ask(points)
             if grad is not None:
-                if answer.grad is None:
-                    self.tried = points, answer.log_p
+                if answer.grad is None and not self.has_gradients:
+                    self.tried = points, answer.log_p.copy()  # which the function may write over
                     raise NoGradient
-                c.memmove(grad, address(answer.grad), answer.grad.nbytes)
+                gradient = gradient_of(answer, self.dim, "the function")
+                self.has_gradients = True
+                c.memmove(grad, address(gradient), gradient.nbytes)
             c.memmove(log_p, address(answer.log_p), answer.log_p.nbytes)
         except BaseException as error:
             self.failed = error
@@ -96,7 +101,7 @@ class Density:
     def _ask(self, points: np.ndarray) -> Answer:
         try:
             self.inside = True
-            answer = self._reuse(points) or evaluate(self.function, points, self.vectorized)
+            answer = self._reuse(points) or self.function(points)
             self.answered = True
             return answer
         except Exception as error:
@@ -108,10 +113,10 @@ class Density:
 
     @property
     def takes(self) -> str:
-        """What the function gets, in words."""
+        """What the user's function gets, in words."""
         if not self.vectorized:
-            return f"one point at a time, an array z [{self.dim}]"
-        what = f"many points at once, an array z [n, {self.dim}]" if self.prior is None else "a dict of parameters"
+            return f"one point at a time, {f'an array z [{self.dim}]' if self.prior is None else 'a dict of numbers'}"
+        what = f"many points at once, an array z [n, {self.dim}]" if self.prior is None else "a dict of arrays [n], many points at once"
         return f"{what}; for a function of one point pass vectorized=False"
 
     def failure(self) -> Optional[BaseException]:
@@ -129,6 +134,5 @@ class Density:
             return None
         if len(points) == len(z):
             return Answer(known, None)
-        others = evaluate(self.function, points[len(z) :], self.vectorized)
+        others = self.function(points[len(z) :])
         return Answer(np.concatenate([known, others.log_p]), None)
-

@@ -39,12 +39,17 @@ class Interrupt:
     def __enter__(self) -> "Interrupt":
         if threading.current_thread() is threading.main_thread():
             if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-                self.before = signal.signal(signal.SIGINT, self._handle)
                 self.out, self.into = os.pipe()
                 os.set_blocking(self.into, False)
-                self.others = signal.set_wakeup_fd(self.into, warn_on_full_buffer=False)
                 self.watcher = threading.Thread(target=self._watch, name="wvgd-interrupt", daemon=True)
-                self.watcher.start()
+                try:
+                    self.watcher.start()
+                except BaseException:  # there is no memory for a thread
+                    os.close(self.into)
+                    os.close(self.out)
+                    raise
+                self.before = signal.signal(signal.SIGINT, self._handle)
+                self.others = signal.set_wakeup_fd(self.into, warn_on_full_buffer=False)
         return self
 
     def _begin(self) -> None:

@@ -1,7 +1,7 @@
 """A density that the processes of an MPI communicator evaluate, for `mpirun -n 4 python script.py`.
 
 Every process calls wvgd.fit with the same arguments. That of rank 0 fits; the others evaluate the points that it sends
-them, and in the end get its result. A batch is cut into pieces of CHUNK points, whatever the number of processes is, so
+them, and in the end get its result. A batch is cut into pieces as for workers, whatever the number of processes is, so
 that results do not depend on that number. Only methods of the communicator are used: mpi4py is not imported here.
 """
 
@@ -12,10 +12,10 @@ from typing import Any, Callable, Dict, List
 
 import numpy as np
 
+from ._answer import Answer, joined
 from ._errors import ModelError
 from ._progress import Shown
 from ._run import Run, ended_run, fit_density
-from ._workers import CHUNK
 
 
 def _sendable(error: BaseException) -> Exception:
@@ -35,9 +35,9 @@ def _checked(comm: Any) -> Any:
     return comm
 
 
-def _pieces(z: np.ndarray, size: int) -> List[List[np.ndarray]]:
-    """z in pieces of CHUNK points, for each of `size` ranks the next ones, as evenly as pieces go."""
-    pieces = [z[i : i + CHUNK] for i in range(0, len(z), CHUNK)]
+def _pieces(z: np.ndarray, piece: int, size: int) -> List[List[np.ndarray]]:
+    """z in pieces of so many points, for each of `size` ranks the next ones, as evenly as pieces go."""
+    pieces = [z[i : i + piece] for i in range(0, len(z), piece)]
     cuts = [-(-len(pieces) * k // size) for k in range(size + 1)]  # rounded up: few are for rank 0
     return [pieces[cuts[k] : cuts[k + 1]] for k in range(size)]
 
@@ -45,8 +45,8 @@ def _pieces(z: np.ndarray, size: int) -> List[List[np.ndarray]]:
 class Ranks:
     """The function of points z [n][dim], evaluated by all ranks: call it on rank 0 while the others serve."""
 
-    def __init__(self, function: Callable[[np.ndarray], Any], comm: Any) -> None:
-        self.function, self.comm = function, _checked(comm)
+    def __init__(self, function: Callable[[np.ndarray], Answer], comm: Any, piece: int) -> None:
+        self.function, self.comm, self.piece = function, _checked(comm), piece
         self.rank, self.size = comm.Get_rank(), comm.Get_size()
 
     def _evaluate(self, pieces: List[np.ndarray]) -> Any:
@@ -57,8 +57,8 @@ class Ranks:
         except BaseException as error:
             return _sendable(error), error
 
-    def __call__(self, z: np.ndarray) -> Any:
-        mine = self.comm.scatter(_pieces(z, self.size), root=0)
+    def __call__(self, z: np.ndarray) -> Answer:
+        mine = self.comm.scatter(_pieces(z, self.piece, self.size), root=0)
         answer, error = self._evaluate(mine)
         parts = self.comm.gather(answer, root=0)
         if isinstance(error, KeyboardInterrupt):
@@ -66,11 +66,7 @@ class Ranks:
         for rank, part in enumerate(parts):
             if isinstance(part, Exception):
                 raise ModelError(f"on rank {rank}: {type(part).__name__}: {part}") from part
-        answers = [answer for part in parts for answer in part]
-        log_p = np.concatenate([answer.log_p for answer in answers])
-        if any(answer.grad is None for answer in answers):
-            return log_p
-        return log_p, np.concatenate([answer.grad for answer in answers])
+        return joined([answer for part in parts for answer in part], "the function")
 
     def serve(self) -> Any:
         """Other ranks: answers until rank 0 has ended; returns what it has sent then."""
@@ -85,11 +81,13 @@ class Ranks:
         self.comm.scatter([last] * self.size, root=0)
 
 
-def fit_on_ranks(ranks: Ranks, names: List[str], prior: Any, progress: Shown, options: Dict[str, Any]) -> Run:
+def fit_on_ranks(
+    ranks: Ranks, names: List[str], prior: Any, vectorized: bool, progress: Shown, options: Dict[str, Any]
+) -> Run:
     """The fit of rank 0, on every rank."""
     if ranks.rank == 0:
         try:
-            fit = fit_density(ranks, names, prior, True, progress, options)
+            fit = fit_density(ranks, names, prior, vectorized, progress, options)
             last = fit.ended_state()
         except BaseException as error:
             ranks.end(_sendable(error))

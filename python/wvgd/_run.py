@@ -20,6 +20,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 import numpy as np
 
 from . import _layout
+from ._answer import Answer
 from ._data import DataFile, count, flag, option_text, path_text
 from ._density import Density, NoGradient
 from ._errors import ArgumentError, Error, error_of_exit
@@ -109,16 +110,17 @@ class Run(Result):
             with Interrupt(stop, lambda: bool(density and density.inside)):
                 call(tools().wvgd_session_run, self._session, callback, None)
         except Error:
-            raised = density.failure() if density else None
-            if raised is None:
+            if density is None or density.failed is None:
                 raise
-            try:
-                raise raised from None
-            finally:
-                del raised  # whose traceback has this frame
         finally:
             reporter.end()
             self._warn()
+        raised = density.failure() if density else None
+        try:
+            if raised is not None:
+                raise raised  # here, where nothing else is handled, so that it keeps its own cause
+        finally:
+            del raised  # whose traceback has this frame
         if failed:
             raise failed.pop()
         return self
@@ -396,9 +398,16 @@ def _same(text: Optional[bytes], name: str, value: Any) -> bool:
 
 
 def fit_density(
-    function: Callable, names: List[str], prior: Optional[Prior], vectorized: bool, progress: Shown, options: Dict[str, Any]
+    function: Callable[[np.ndarray], Answer],
+    names: List[str],
+    prior: Optional[Prior],
+    vectorized: bool,
+    progress: Shown,
+    options: Dict[str, Any],
+    batched: bool = True,
 ) -> Run:
-    """wvgd.fit for a function. Whether it has gradients, its first answer tells."""
+    """wvgd.fit for a function of points z [n][dim], made of one of the user's, which takes many of them or not. Whether it
+    has gradients, its first answer tells."""
     gradient, work = (options.pop(name, None) for name in ("gradient", "work"))
     resume = _resumes(options)
     if gradient is not None:
@@ -408,23 +417,25 @@ def fit_density(
     with _with_starts(options, names, prior) as given:
         hopes = gradient is not False
         cost = assumed_work(work, hopes and vectorized)
-        density = Density(function, names, vectorized, hopes, cost, prior)
+        density = Density(function, names, vectorized, batched, hopes, cost, prior)
         try:
             return _begin(given, resume, density)._run(progress)
         except NoGradient:
             if gradient:
                 raise ArgumentError("log_density returned no gradients, but gradient is True") from None
         cost = assumed_work(work, False)
-        density = Density(function, names, vectorized, False, cost, prior, before=density)
+        density = Density(function, names, vectorized, batched, False, cost, prior, before=density)
         return _begin(given, resume, density)._run(progress)
 
 
-def ended_run(function: Callable, names: List[str], prior: Optional[Prior], options: Dict[str, Any], last: Tuple) -> Run:
+def ended_run(
+    function: Callable[[np.ndarray], Answer], names: List[str], prior: Optional[Prior], options: Dict[str, Any], last: Tuple
+) -> Run:
     """The run of another process that has ended, from its ended_state()."""
     gradient, work, wasted, state = last
     aside = ("gradient", "resume", "work", "out", "overwrite", "checkpoint_every")
     with _with_starts({k: v for k, v in options.items() if k not in aside}, names, prior) as given:
-        density = Density(function, names, True, gradient, work, prior)
+        density = Density(function, names, True, True, gradient, work, prior)
         density.wasted = wasted
         run = _open(tools().wvgd_open, given, density=density)
     call(core.wvgd_restore, run._pointer, state, len(state))

@@ -1,7 +1,8 @@
 """A density that several processes evaluate.
 
-They are forked, so that the function needs no pickling. A batch is cut into pieces of CHUNK points, whatever the number
-of processes is: an answer, whose last bits may depend on its piece, does not depend on that number.
+They are forked, so that the function needs no pickling. A batch is cut into pieces of CHUNK points, or of one for a
+function of one point, whatever the number of processes is: an answer, whose last bits may depend on its piece, does not
+depend on that number.
 """
 
 from __future__ import annotations
@@ -18,10 +19,17 @@ from typing import Any, Callable, Iterator
 
 import numpy as np
 
+from ._answer import Answer, joined
 from ._data import count
 from ._errors import ModelError
 
 CHUNK = 16  # points of a piece
+
+
+def piece(vectorized: bool) -> int:
+    """Points that a function gets at once."""
+    return CHUNK if vectorized else 1
+
 
 _function: Any = None  # of a worker: set there only
 
@@ -65,19 +73,19 @@ def _work(z: np.ndarray) -> Any:
 
 
 class Workers:
-    """with Workers(function, n) as same: the function of points z [n][dim], which returns an Answer, evaluated by n
-    processes."""
+    """with Workers(function, n, size) as same: the function of points z [n][dim], which returns an Answer, evaluated by n
+    processes in pieces of `size` points."""
 
-    def __init__(self, function: Callable[[np.ndarray], Any], workers: int) -> None:
+    def __init__(self, function: Callable[[np.ndarray], Answer], workers: int, size: int) -> None:
         context = multiprocessing.get_context("fork")
-        self.workers = count(workers, "workers")
+        self.workers, self.size = count(workers, "workers"), size
         self.pool = ProcessPoolExecutor(self.workers, context, _begin, (function, os.getpid()))
 
-    def __enter__(self) -> Callable[[np.ndarray], Any]:
+    def __enter__(self) -> Callable[[np.ndarray], Answer]:
         return self._evaluate
 
-    def _evaluate(self, z: np.ndarray) -> Any:
-        pieces = [z[i : i + CHUNK] for i in range(0, len(z), CHUNK)]
+    def _evaluate(self, z: np.ndarray) -> Answer:
+        pieces = [z[i : i + self.size] for i in range(0, len(z), self.size)]
         each = -(-len(pieces) // self.workers)  # that a process is sent at once
         try:
             with _without_interrupts():  # forks when it needs more processes
@@ -85,10 +93,7 @@ class Workers:
             parts = list(answers)
         except BrokenProcessPool:
             raise ModelError("a worker was terminated: it crashed, or was killed, perhaps for want of memory") from None
-        log_p = np.concatenate([part.log_p for part in parts])
-        if any(part.grad is None for part in parts):
-            return log_p
-        return log_p, np.concatenate([part.grad for part in parts])
+        return joined(parts, "the function")
 
     def __exit__(self, *_: Any) -> None:
         self.pool.shutdown()

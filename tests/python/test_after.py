@@ -169,8 +169,10 @@ class After(unittest.TestCase):
         one, three = (wvgd.fit(density, dim=2, workers=n) for n in (1, 3))
         self.assertEqual(without_times(one), without_times(three))
         prior = wvgd.Prior(p=wvgd.uniform(0, 1))
-        fit = wvgd.fit(lambda q: float(7 * np.log(q["p"])), prior=prior, vectorized=False, workers=2)
-        self.assertAlmostEqual(fit.log_evidence, np.log(1 / 8), delta=0.05)
+        each = [wvgd.fit(lambda q: (float(7 * np.log(q["p"])), {"p": 7 / q["p"]}), prior=prior, vectorized=False, workers=n) for n in (None, 1, 2)]
+        self.assertAlmostEqual(each[0].log_evidence, np.log(1 / 8), delta=0.05)
+        for fit in each[1:]:  # a function of one point gives the same in this process and in others
+            self.assertEqual(without_times(fit), without_times(each[0]))
 
         def fails(z):
             raise Mine("here")

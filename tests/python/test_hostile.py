@@ -92,6 +92,49 @@ class Answers(unittest.TestCase):
                 with self.assertRaisesRegex((TypeError, ValueError), words):
                     wvgd.fit(function, prior=prior)
 
+    def test_points_without_density_need_no_gradient(self):
+        def half(z):  # of a normal, for z[0] > -1
+            return -np.inf if z[0] < -1 else (-0.5 * z @ z, -z)
+
+        def whole(z):
+            return (-np.inf, np.zeros(2)) if z[0] < -1 else half(z)
+
+        found = wvgd.fit(half, dim=2, vectorized=False)
+        self.assertEqual(found.draws().tolist(), wvgd.fit(whole, dim=2, vectorized=False).draws().tolist())
+        self.assertEqual(found.draws().tolist(), wvgd.fit(half, dim=2, vectorized=False, workers=2).draws().tolist())
+        with self.assertRaisesRegex(ValueError, "gradients for some points and none for others"):
+            wvgd.fit(lambda z: -0.5 * z @ z if z[0] < -1 else half(z), dim=2, vectorized=False)
+        calls = []
+
+        def forgets(z):
+            calls.append(1)
+            return normal(z) if len(calls) < 3 else values(z)
+
+        with self.assertRaisesRegex(ValueError, "gradients for some points and none for others"):
+            wvgd.fit(forgets, dim=2)
+
+    def test_values_in_a_buffer_that_is_used_again(self):
+        room = np.empty(100000)
+
+        def reused(z):
+            room[: len(z)] = values(z)
+            return room[: len(z)]
+
+        self.assertEqual(wvgd.fit(reused, dim=2).draws().tolist(), wvgd.fit(values, dim=2).draws().tolist())
+
+    def test_exceptions_keep_their_cause(self):
+        def fails(z):
+            try:
+                return {}["key"]
+            except KeyError as error:
+                raise RuntimeError("mine") from error
+
+        for workers in (None, 2):
+            with self.assertRaisesRegex(RuntimeError, "mine") as caught:
+                wvgd.fit(fails, dim=2, workers=workers)
+            self.assertIsNotNone(caught.exception.__cause__)
+        self.assertIn("in fails", str(caught.exception.__cause__))  # where in the worker
+
     def test_an_exception_is_not_taken_for_the_end(self):
         def ends(z):
             raise StopIteration("mine")
