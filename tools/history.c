@@ -5,12 +5,14 @@
 #include "run_directory.h"
 #include "write.h"
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 
 /* frames of a stage; points of a frame that are no components or particles; coordinates of a stage, about */
 enum { LARGEST_STAGE = 60, SMALLEST_STAGE = 5, LARGEST_FRAME = 48, VALUES = 100000 };
+enum { DIGITS = 8 }; /* of a number in single precision */
 
 /* A point and its weight, of any kind. */
 typedef struct {
@@ -73,17 +75,42 @@ static json_t *rounded(double x)
     return isfinite(x) ? json_real((double)(float)x) : json_null();
 }
 
+/* The same as eight hexadecimal digits, for the many numbers of points: as JSON values they would take as long as the
+ * fit of a cheap model. */
+static char *put_digits(char *to, double x)
+{
+    float number = isfinite((float)x) ? (float)x : NAN;
+    uint32_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    for (size_t i = DIGITS; i-- > 0; bits >>= 4)
+        to[i] = "0123456789abcdef"[bits & 15];
+    return to + DIGITS;
+}
+
+static double take_digits(const char *from)
+{
+    char text[DIGITS + 1] = "", *end;
+    memcpy(text, from, DIGITS);
+    uint32_t bits = (uint32_t)strtoul(text, &end, 16);
+    float number;
+    memcpy(&number, &bits, sizeof number);
+    return *end || !isfinite(number) ? NAN : (double)number;
+}
+
+/* Weight and coordinates of one point after the other. */
 static void add_points(json_t *frame, const cloud *c)
 {
-    json_t *z = json_array(), *weight = json_array();
-    for (size_t k = 0; k < c->n; k++) {
-        json_array_append_new(weight, c->weight ? rounded(c->weight[k * c->step]) : json_null());
+    size_t length = c->n * (1 + c->D) * DIGITS;
+    char *digits = malloc(length + 1), *to = digits;
+    for (size_t k = 0; digits && k < c->n; k++) {
+        to = put_digits(to, c->weight ? c->weight[k * c->step] : NAN);
         for (size_t i = 0; i < c->D; i++)
-            json_array_append_new(z, rounded(c->z[k * c->step * c->D + i]));
+            to = put_digits(to, c->z[k * c->step * c->D + i]);
     }
     json_object_set_new(frame, "kind", json_string(c->kind));
-    json_object_set_new(frame, "weight", weight);
-    json_object_set_new(frame, "z", z);
+    if (digits)
+        json_object_set_new(frame, "points", json_stringn_nocheck(digits, length));
+    free(digits);
 }
 
 static void add_frame(json_t *asked, const char *stage, const wvgd_fit *fit, const cloud *c, size_t room)
@@ -165,8 +192,9 @@ static double number(const json_t *value)
 
 static void put_frame(FILE *s, size_t index, const json_t *frame, size_t D)
 {
-    const json_t *weight = json_object_get(frame, "weight"), *z = json_object_get(frame, "z");
-    for (size_t k = 0; k < json_array_size(weight); k++) {
+    const json_t *points = json_object_get(frame, "points");
+    const char *digits = json_string_value(points);
+    for (size_t k = 0; k < json_string_length(points) / ((1 + D) * DIGITS); k++) {
         fprintf(s, "%zu,%zu,%zu,", index, count_at(frame, "iteration"), count_at(frame, "evaluations"));
         put_name(s, text_of(frame, "stage"));
         putc(',', s);
@@ -176,12 +204,10 @@ static void put_frame(FILE *s, size_t index, const json_t *frame, size_t D)
         putc(',', s);
         put_name(s, text_of(frame, "kind"));
         fprintf(s, ",%zu,", k + 1);
-        put_number(s, number(json_array_get(weight, k)));
-        for (size_t i = 0; i < D; i++) {
-            putc(',', s);
-            put_number(s, number(json_array_get(z, k * D + i)));
+        for (size_t i = 0; i <= D; i++, digits += DIGITS) {
+            put_number(s, take_digits(digits));
+            putc(i < D ? ',' : '\n', s);
         }
-        putc('\n', s);
     }
 }
 

@@ -103,12 +103,14 @@ static void save_on_the_way(wvgd_session *s)
 
 /* ---- iterations -------------------------------------------------------------------------------------------------- */
 /* A limit may strike in any step, and a later run goes on from before that: the state is kept as often as takes a small
- * share of the time, a smaller one if there is no directory to write it to then. */
+ * share of the time, a smaller one if there is no directory to write it to then. What it will cost goes by its size:
+ * the first one is small. */
 static bool wants_keeping(const wvgd_session *s)
 {
     enum { SHARE = 50, SHARE_ASIDE = 400 };
-    int share = s->dir ? SHARE : SHARE_ASIDE;
-    return !s->before.state || clock_seconds() - s->before.at >= share * s->before.price;
+    const kept_state *k = &s->before;
+    double due = (s->dir ? SHARE : SHARE_ASIDE) * k->price, since = clock_seconds() - k->at;
+    return !k->state || (since >= due && since >= due * (double)wvgd_save_size(s->fit) / (double)k->size);
 }
 
 /* A fit that has drawn as much as it may has ended, too, but cannot go on. */
