@@ -5,6 +5,7 @@
 #include "evidence.h"
 #include "fit.h"
 #include "staged/bent.h"
+#include "staged/finisher.h"
 #include "moments.h"
 #include "nearest.h"
 #include "particle.h"
@@ -17,15 +18,28 @@
 #include <string.h>
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
-bool wv_describe_uncorrected(const wvgd_fit *f)
+static bool cut_off(const wvgd_fit *f)
 {
-    return f->stage == WV_DONE && !f->staged && f->outcome.ess < wv_policy.posterior_few;
+    return f->stop == WVGD_TIME_UP || f->stop == WVGD_STOPPED || f->stop == WVGD_MAX_EVALUATIONS;
 }
 
-/* log_w[n]: logs of weights for the ensemble, up to a factor. */
-static void ensemble_weights(const wvgd_fit *f, double *log_w)
+bool wv_describe_uncorrected(const wvgd_fit *f)
+{
+    bool fitted = f->staged ? cut_off(f) && !wv_finisher_has_states(f) && !f->bend.on && !f->bent.kept
+                            : f->stage == WV_DONE;
+    return fitted && f->outcome.ess < wv_policy.posterior_few;
+}
+
+/* log_w[n]: logs of weights for what has been fitted, up to a factor: the ensemble, or the mixture. */
+static void fitted_weights(wvgd_fit *f, double *log_w)
 {
     const wv_draws *b = &f->closing.draws;
+    if (f->staged)
+        wv_mixture_log_density(&f->mix, b->n, b->x, log_w, NULL, &f->workers);
+    for (size_t i = 0; f->staged && i < b->n; i++)
+        log_w[i] = b->log_p[i] > -INFINITY ? log_w[i] - b->log_m[i] : -INFINITY;
+    if (f->staged)
+        return;
     for (size_t i = 0; i < b->n; i++) {
         size_t j = b->cell[i];
         log_w[i] = f->cells.weight[j] > 0 && b->log_p[i] > -INFINITY
@@ -39,10 +53,12 @@ bool wv_describe_weights(wvgd_fit *f)
     size_t n = f->closing.draws.n, mark = wv_arena_mark(f->arena);
     double *log_w = wv_arena_take(f->arena, n), *v = wv_arena_take(f->arena, n);
     wv_posterior_log_weights(&f->closing.draws, log_w);
-    bool some = wv_weights_normalise(n, log_w, v);
+    bool some = wv_weights_normalise(n, log_w, v), fitted = some && wv_describe_uncorrected(f);
+    if (fitted) /* what users see stands for the fitted components */
+        fitted_weights(f, log_w);
+    if (fitted && f->staged)
+        wv_weights_normalise(n, log_w, v);
     wv_closing_set_weights(&f->closing, 0, v);
-    if (some && wv_describe_uncorrected(f)) /* what users see stands for the ensemble */
-        ensemble_weights(f, log_w);
     double total = wv_weights_lse(n, log_w);
     for (size_t i = 0; i < n; i++)
         log_w[i] = some ? log_w[i] - total : -INFINITY;
@@ -52,9 +68,11 @@ bool wv_describe_weights(wvgd_fit *f)
 }
 
 /* ---- moments ----------------------------------------------------------------------------------------------------- */
-/* Pareto k-hat of the weights of all closing draws. */
+/* Pareto k-hat of the weights of all closing draws; infinite where others stand for them. */
 static double closing_k(wvgd_fit *f)
 {
+    if (wv_describe_uncorrected(f))
+        return INFINITY;
     size_t n = f->closing.draws.n, mark = wv_arena_mark(f->arena);
     double *log_w = wv_arena_take(f->arena, n);
     wv_posterior_log_weights(&f->closing.draws, log_w);
@@ -217,6 +235,8 @@ void wv_describe_cells(wvgd_fit *f)
     wv_cell_diagnostics d = {wv_arena_take(f->arena, N), wv_arena_take(f->arena, N), wv_arena_take(f->arena, N)};
     wv_partition_sum_masses(&f->cells, f->closing.draws.n, f->closing.draws.cell, f->closing.v);
     wv_outcome_set_pareto_k(&f->outcome, wv_posterior_smooth(&f->closing, f->arena));
+    if (wv_describe_uncorrected(f))
+        wv_closing_set_smooth(&f->closing, f->closing.log_w);
     wv_posterior_diagnose(&f->closing, N, f->cells.beta, d, f->arena);
     for (size_t j = 0; j < N; j++)
         wv_partition_set_diagnostics(&f->cells, j, d.beta_se[j], d.ess[j], d.pareto_k[j]);

@@ -7,8 +7,9 @@
 /* Normalised posterior weights of the closing draws; false when all are zero. */
 bool wv_describe_weights(wvgd_fit *f);
 
-/* Are the weights of the closing draws of a joint fit that has ended so uneven that means, variances and the weights
- * that users see stand for the ensemble instead? */
+/* Are the weights of the closing draws so uneven that means, variances and the weights that users see stand for what
+ * was fitted instead: with the joint solver for the ensemble, with the staged one, if a limit has ended it, for the
+ * mixture? */
 bool wv_describe_uncorrected(const wvgd_fit *f);
 
 /* Of a staged fit: moments of the posterior and calibrated weights. */

@@ -167,11 +167,13 @@ static void add_squares(const wv_posterior *p, const wv_closing *c, const in_mod
 }
 
 /* Turns root, of independent coordinates with these sds, into that of the correlated ones, if their covariance has a
- * Cholesky factor. */
+ * Cholesky factor, and the draws, which may be mirrored pairs, span all directions. */
 static void correlate(const wv_posterior *p, const wv_closing *c, const in_modes *in, const double *sd, double *root,
                       wv_arena *arena)
 {
     size_t D = c->draws.shape.D, mark = wv_arena_mark(arena);
+    if (wv_weights_ess(c->draws.n, c->v) < 2 * (double)D)
+        return;
     double *C = wv_arena_zeros(arena, D * D), *spare = wv_arena_take(arena, D * D);
     add_squares(p, c, in, C, arena);
     for (size_t i = 0; i < D; i++)

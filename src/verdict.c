@@ -113,11 +113,13 @@ static double evidence_limit(const wvgd_fit *f)
 static void about_weights(wvgd_fit *f)
 {
     double limit = wv_verdict_khat_limit(f->closing.draws.n);
-    if (wv_describe_uncorrected(f))
+    if (wv_describe_uncorrected(f)) {
         say(f,
             "the effective number of final draws is only %.0f, so means and sds come from the fitted components "
-            "without correction",
-            f->outcome.ess);
+            "without correction, and the log evidence is hardly known: %s",
+            f->outcome.ess, remedy(f));
+        return;
+    }
     if (contradicted(f))
         say(f,
             "the bound %.6g lies above the log evidence, so the draws have missed a part of the posterior "

@@ -337,6 +337,55 @@ static void pieces_change_no_bit(void **state)
 }
 
 /* ---- evaluations ---- */
+/* Coordinates with sds from 0.001 to 1, far from 0: after a few evaluations one draw has all of the weight. */
+static int far_away(void *self, size_t n, const double *z, double *log_p, double *grad)
+{
+    const size_t D = *(const size_t *)self;
+    for (size_t i = 0; i < n; i++) {
+        log_p[i] = 0;
+        for (size_t d = 0; d < D; d++) {
+            double sd = pow(10, -3 * (double)d / (double)(D - 1)), y = (z[i * D + d] - 5) / sd;
+            log_p[i] -= 0.5 * y * y;
+            if (grad)
+                grad[i * D + d] = -y / sd;
+        }
+    }
+    return 0;
+}
+
+/* A fit that is cut off before its draws tell anything shows what it has fitted so far, not the one draw that has all
+ * of the weight, and names no cause but the limit. */
+static void a_fit_that_is_cut_off_early_shows_what_it_has_fitted(void **state)
+{
+    (void)state;
+    const size_t limits[] = {20, 60, 120};
+    size_t D = 30;
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        wvgd_model model = {.name = "far", .dim = D, .log_density = far_away, .self = &D, .has_gradient = true};
+        wvgd_options o;
+        wvgd_options_init(&o);
+        o.max_evaluations = limits[i];
+        wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
+        assert_non_null(fit);
+        wvgd_results r = run(fit);
+        assert_int_equal(r.stop, WVGD_MAX_EVALUATIONS);
+        assert_false(r.reliable);
+        assert_true(r.ess < 5);
+        double least = INFINITY;
+        for (size_t d = 0; d < D; d++)
+            least = fmin(least, sqrt(r.var[d]));
+        assert_true(least > 1e-6);                                                   /* not of one draw */
+        assert_true(r.distortion.value > 0 && r.distortion.value < 100 * (double)D); /* D in the metric of the draws */
+        bool few = false;
+        for (size_t k = 0; k < r.reasons; k++) {
+            few = few || strstr(r.reason[k], "the effective number of final draws is only");
+            assert_null(strstr(r.reason[k], "shift it in the model"));
+        }
+        assert_true(few);
+        wvgd_free(fit);
+    }
+}
+
 static void evaluations_stay_within_their_limit(void **state)
 {
     (void)state;
@@ -388,6 +437,7 @@ int main(void)
         cmocka_unit_test(a_slow_model_is_asked_for_few_points_at_a_time),
         cmocka_unit_test(pieces_change_no_bit),
         cmocka_unit_test(evaluations_stay_within_their_limit),
+        cmocka_unit_test(a_fit_that_is_cut_off_early_shows_what_it_has_fitted),
         cmocka_unit_test(many_evaluations_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

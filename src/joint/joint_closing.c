@@ -385,8 +385,6 @@ void wv_joint_closing_finish(wvgd_fit *f)
         wv_posterior_estimate_roughly(&f->posterior, &f->closing, f->arena);
     }
     wv_describe_cells(f);
-    if (wv_describe_uncorrected(f))
-        wv_closing_set_smooth(&f->closing, f->closing.log_w);
 }
 
 wvgd_status wv_joint_closing_tell(wvgd_fit *f, bool *complete, wvgd_error *error)
