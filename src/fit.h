@@ -138,7 +138,6 @@ struct wvgd_fit {
     wv_certificate certificate;
     wv_finisher finish;
     wv_partition cells;
-    wv_cell_survey survey;
     wv_cell_refine refine;
     wv_halfspaces halfspaces;
     wv_cell_bound bound;

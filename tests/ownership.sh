@@ -38,7 +38,6 @@ wv_chains staged/chains
 wv_chains_now staged/chains
 wv_finisher staged/finisher staged/ladder staged/chain_states
 wv_finished staged/finisher staged/ladder staged/chain_states
-wv_cell_survey staged/cell_component
 wv_halfspaces halfspaces
 wv_cell_refine staged/cell_refine
 wv_cell_bound staged/cell_bound

@@ -292,8 +292,8 @@ static void cells_of_few_draws(void **state)
     }
 }
 
-/* On a bent ridge no Gaussian of the mixture is the best one for a cell, and the stored draws say so, whatever was
- * found for all cells at once; a normal posterior needs no other than its own. */
+/* On a bent ridge no Gaussian of the mixture is the best one for a cell, and the stored draws say so; a normal
+ * posterior needs no other than its own. */
 static void components_step_where_that_gains(void **state)
 {
     (void)state;

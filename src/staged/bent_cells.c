@@ -214,7 +214,7 @@ wvgd_estimate wv_bent_cells_gain(wvgd_fit *f, size_t j)
 static void set_spread(wvgd_fit *f, size_t j)
 {
     size_t D = f->D, mark = wv_arena_mark(f->arena);
-    wv_cell_sample s = wv_cell_draws_columns(f, j, 1);
+    wv_cell_sample s = wv_cell_draws_columns(f, j);
     double *w = wv_arena_take(f->arena, s.n), *mean = wv_arena_take(f->arena, D), *sd = wv_arena_take(f->arena, D),
            *root = wv_arena_take(f->arena, D * D), top = wv_weights_largest(s.n, s.log_w), sum = 0;
     for (size_t i = 0; i < s.n; i++)

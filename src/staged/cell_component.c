@@ -727,46 +727,10 @@ static bool worth_care(const wvgd_fit *f, const cell *c, double elbo)
            c->log_mass - elbo > wv_policy.component_care_loss;
 }
 
-/* ---- the survey -------------------------------------------------------------------------------------------------- */
 /* How many times closer to the posterior than a component is the target must be. */
 static double needed(const wvgd_fit *f)
 {
     return fmax(wv_policy.component_closer, (double)f->D / wv_policy.component_closer_dimensions);
-}
-
-/* Whether steps from q could gain anywhere, by some of all stored draws; true if these cannot tell. */
-static bool gains_somewhere(wvgd_fit *f, const wv_gaussian *q)
-{
-    size_t mark = wv_arena_mark(f->arena);
-    wv_cell_sample s = wv_cell_draws_columns(f, f->N, f->closing.draws.n / wv_cell_draws_asked(f->D) + 1);
-    double *log_q = wv_arena_take(f->arena, s.n), *u = wv_arena_take(f->arena, s.n);
-    wv_cell_draws_density(f, &s, q, log_q);
-    bool gain = !s.n || !(wv_cell_draws_judge(f, &s, log_q, u).ess > 0) ||
-                wv_cell_draws_may_gain(f, &s, q, log_q, u, wv_policy.component_alike,
-                                       needed(f) * wv_policy.gain_survey_doubt);
-    wv_arena_release(f->arena, mark);
-    return gain;
-}
-
-/* Nothing that is said of a mode's Gaussian everywhere is quite true of cells, where a quadratic may follow more;
- * but where it follows next to nothing everywhere, cells need not be asked one by one. */
-void wv_cell_component_survey(wvgd_fit *f)
-{
-    f->survey.gainless = 0;
-    if (f->N == 1 || few_dimensions(f) || !is_full(f) || !f->modes.n)
-        return;
-    size_t m = wv_modes_heaviest(f);
-    wv_gaussian q = wv_modes_gaussian(f, m);
-    if (!gains_somewhere(f, &q))
-        f->survey.gainless = m + 1;
-}
-
-/* Whether component j is the Gaussian that was surveyed, and would not gain. */
-static bool surveyed(const wvgd_fit *f, size_t j)
-{
-    size_t D = f->D, m = f->survey.gainless - 1;
-    return f->survey.gainless && !memcmp(f->cells.now.mu + j * D, f->modes.x + m * D, D * sizeof(double)) &&
-           !memcmp(f->cells.now.root + j * D * D, f->modes.root + m * D * D, D * D * sizeof(double));
 }
 
 /* ---- the component of a cell ------------------------------------------------------------------------------------- */
@@ -776,11 +740,25 @@ static size_t mode_there(wvgd_fit *f, const cell *c)
     return f->modes.n ? wv_modes_nearest(f, f->modes.n, f->cells.now.z + c->j * f->D) : 0;
 }
 
+/* Whether q is next to the Gaussian of the mode that is there, with which the component may begin, too. */
+static bool is_mode_there(wvgd_fit *f, const cell *c, const wv_gaussian *q)
+{
+    if (!f->modes.n)
+        return false;
+    size_t m = mode_there(f, c), mark = wv_arena_mark(f->arena);
+    double *y = wv_arena_take(f->arena, f->D);
+    wv_gaussian mode = wv_modes_gaussian(f, m);
+    wv_gaussian_whiten(&mode, 1, q->mu, y, f->arena);
+    double apart = wv_modes_divergence(f, q, m, cblas_ddot((int)f->D, y, 1, y, 1));
+    wv_arena_release(f->arena, mark);
+    return apart < wv_policy.component_margin;
+}
+
 /* The component of the mixture that has most of its mass in the cell, of those that have not been tried; *most: the
  * largest mass so far. False: there is none of weight, or it is the mode's Gaussian. */
 static bool begin_mixture(wvgd_fit *f, const cell *c, double *most)
 {
-    size_t D = f->D, k = 0;
+    size_t k = 0;
     for (size_t i = 1; i < f->mix.K; i++)
         k = c->mass[i] > c->mass[k] ? i : k;
     double mass = c->mass[k];
@@ -789,30 +767,29 @@ static bool begin_mixture(wvgd_fit *f, const cell *c, double *most)
         return false;
     *most = fmax(*most, mass);
     wv_gaussian q = wv_mixture_component(&f->mix, k);
-    size_t m = mode_there(f, c);
-    if (f->modes.n && !memcmp(q.mu, f->modes.x + m * D, D * sizeof *q.mu) &&
-        !memcmp(q.root, f->modes.root + m * D * D, D * D * sizeof *q.root))
-        return false; /* the mode's, which has been tried */
+    if (is_mode_there(f, c, &q))
+        return false;
     set_component(f, c->j, q.mu, q.root);
     return true;
 }
 
+/* The mode and components of the mixture; the moments come last. */
 static size_t beginnings(void)
 {
-    return 2 + (size_t)wv_policy.component_mixture_starts;
+    return 1 + (size_t)wv_policy.component_mixture_starts;
 }
 
-/* Where the component may begin: with the moments of its cell, with the mode that is there, or with one of the
- * components of the mixture that have most of its mass there (a cell may hold two modes, of which one is the better
- * answer). False: there is no beginning of this number. */
+/* Where the component may begin: with the mode that is there, with one of the components of the mixture that have most
+ * of its mass there (a cell may hold two modes, of which one is the better answer), or with the moments of its cell.
+ * False: there is no beginning of this number. */
 static bool begin(wvgd_fit *f, const cell *c, size_t number, double *most)
 {
     size_t D = f->D;
-    if (number == 0) { /* moments, if draws are more than these have parameters */
+    if (number == beginnings()) { /* moments, if draws are more than these have parameters */
         set_component(f, c->j, c->mean, c->root);
         return thorough(f, c) || !f->modes.n || c->ess > (double)(D * (D + 3) / 2);
     }
-    if (number > 1)
+    if (number > 0)
         return begin_mixture(f, c, most);
     size_t m = mode_there(f, c);
     if (f->modes.n)
@@ -864,24 +841,23 @@ static set choose(wvgd_fit *f, cell *c)
 {
     double best = -INFINITY, most = 0;
     set any = {.share = wv_policy.component_first_share}, chosen = any;
-    for (size_t b = 0; b < beginnings(); b++) {
+    for (size_t b = 0; b <= beginnings(); b++) {
         if (!begin(f, c, b, &most))
             continue;
         set s = draw(f, c, 0, c->size.few, any);
         consider(f, c, s, &best, &chosen);
-        if (thorough(f, c) && s.variance > wv_policy.component_alike && descend(f, c, &s))
-            consider(f, c, draw(f, c, last_set(), c->size.many, s), &best, &chosen);
+        if (thorough(f, c) && s.variance > wv_policy.component_alike && s.elbo > best - wv_policy.component_hopeless &&
+            descend(f, c, &s))
+            consider(f, c, s, &best, &chosen);
     }
     wv_cell_component_recall(f, c->j);
     return chosen;
 }
 
-/* Whether a few draws cannot tell: they are enough to see that nothing is left to gain, and none are needed where that
- * is known. */
-static bool undecided(const wvgd_fit *f, size_t j, wv_judgement a)
+/* Whether a few draws cannot tell: they are enough to see that nothing is left to gain. */
+static bool undecided(const wvgd_fit *f, wv_judgement a)
 {
-    return a.variance > wv_policy.component_margin && a.ess < fmax(wv_policy.component_enough_draws, (double)f->D) &&
-           !surveyed(f, j);
+    return a.variance > wv_policy.component_margin && a.ess < fmax(wv_policy.component_enough_draws, (double)f->D);
 }
 
 /* What the stored draws say of the best beginning. */
@@ -895,15 +871,15 @@ typedef struct {
 static bool best_stored(wvgd_fit *f, const cell *c, const wv_cell_sample *s, stored_choice *to)
 {
     double most = 0;
-    for (size_t b = 1; b < beginnings() && to->variance > wv_policy.component_margin; b++) {
-        if (b == 2)
+    for (size_t b = 0; b < beginnings() && to->variance > wv_policy.component_margin; b++) {
+        if (b == 1)
             masses_in_cell(f, c, s);
         if (!begin(f, c, b, &most))
             continue;
         wv_gaussian q = wv_partition_component(&f->cells, c->j);
         wv_cell_draws_density(f, s, &q, to->log_q);
         wv_judgement a = wv_cell_draws_judge(f, s, to->log_q, to->u);
-        if (undecided(f, c->j, a))
+        if (undecided(f, a))
             return false;
         if (a.elbo > to->best + wv_policy.component_margin) {
             to->best = a.elbo;
@@ -922,8 +898,6 @@ static bool steps_may_gain(wvgd_fit *f, const cell *c, const wv_cell_sample *s, 
         return false;
     if (crossed(f, c->ess))
         return true;
-    if (surveyed(f, c->j))
-        return false;
     wv_gaussian q = wv_partition_component(&f->cells, c->j);
     wv_cell_draws_judge(f, s, by->best_q, by->u);
     return wv_cell_draws_may_gain(f, s, &q, by->best_q, by->u, wv_policy.component_alike, needed(f));
@@ -932,7 +906,7 @@ static bool steps_may_gain(wvgd_fit *f, const cell *c, const wv_cell_sample *s, 
 /* Full components in many dimensions: the best of all beginnings, where the stored draws of the cell can tell
  * it, and that no steps would gain. (Not its moments: they would be judged by the draws that they were fitted
  * to.) False: they cannot, or steps may. */
-static bool choose_stored(wvgd_fit *f, const cell *c, const wv_cell_sample *s)
+static bool choose_stored(wvgd_fit *f, cell *c, const wv_cell_sample *s)
 {
     size_t n = s->n, mark = wv_arena_mark(f->arena);
     stored_choice by = {wv_arena_take(f->arena, n), wv_arena_take(f->arena, n), wv_arena_take(f->arena, n), -INFINITY,
@@ -940,7 +914,8 @@ static bool choose_stored(wvgd_fit *f, const cell *c, const wv_cell_sample *s)
     bool told = best_stored(f, c, s, &by);
     if (told) {
         wv_cell_component_recall(f, c->j);
-        told = !worth_care(f, c, by.best) && !steps_may_gain(f, c, s, &by);
+        c->careful = worth_care(f, c, by.best);
+        told = !c->careful && !steps_may_gain(f, c, s, &by);
     }
     if (told)
         wv_cell_draws_keep(f, c->j, n, by.best_q);
@@ -975,7 +950,8 @@ static void choose_drawn(wvgd_fit *f, cell *c)
     }
     bool open = s.variance > fmax(wv_policy.component_alike, thorough(f, c) ? 0 : needed(f) * left);
     if (open) {
-        s = draw(f, c, 0, c->size.few, s);
+        if (!thorough(f, c))
+            s = draw(f, c, 0, c->size.few, s);
         if ((thorough(f, c) || descend(f, c, &s)) && average(f, c, s))
             add_candidate(f, c, INFINITY);
         else
@@ -1056,7 +1032,7 @@ static findings look(wvgd_fit *f, cell *c, const wv_cell_sample *s)
 static findings look_first(wvgd_fit *f, cell *c)
 {
     size_t mark = wv_arena_mark(f->arena);
-    wv_cell_sample s = wv_cell_draws_columns(f, c->j, 1);
+    wv_cell_sample s = wv_cell_draws_columns(f, c->j);
     findings found = look(f, c, &s);
     wv_arena_release(f->arena, mark);
     return found;

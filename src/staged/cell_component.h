@@ -5,14 +5,6 @@
 #include "wvgd.h"
 #include <stddef.h>
 
-/* It follows from the mixture and is never saved. */
-typedef struct {
-    size_t gainless; /* the mode, from 1 on, whose Gaussian no steps towards the mixture improve; 0: none */
-} wv_cell_survey;
-
-/* What can be said for all cells at once, before components are fitted. */
-void wv_cell_component_survey(wvgd_fit *f);
-
 /* Component j, from the best of several beginnings, and the spread of its cell; its log densities at the stored draws
  * of the cell go to the closing draws. Cells may be fitted at the same time: it writes to nothing of another one. */
 void wv_cell_component_fit(wvgd_fit *f, size_t j);

@@ -86,14 +86,14 @@ static void turn(size_t D, size_t n, const double *const *row, double *columns)
     wv_columns_best()->turn(D, row, columns + n / WV_COLUMNS * WV_COLUMNS * D + n % WV_COLUMNS);
 }
 
-wv_cell_sample wv_cell_draws_columns(wvgd_fit *f, size_t j, size_t every)
+wv_cell_sample wv_cell_draws_columns(wvgd_fit *f, size_t j)
 {
     const double *row[WV_COLUMNS_WIDTH];
-    size_t D = f->D, most = j < f->N ? wv_cell_draws_most(f, j) : (f->closing.draws.n + every - 1) / every;
+    size_t D = f->D, most = wv_cell_draws_most(f, j);
     wv_cell_sample s = with_values(f, most);
     s.x = wv_arena_take(f->arena, (most + WV_COLUMNS - 1) / WV_COLUMNS * WV_COLUMNS * D);
     for (size_t i = 0; i < f->closing.draws.n && s.n < f->size.n_max; i++)
-        if ((j < f->N ? f->closing.draws.cell[i] == j : i % every == 0) && f->closing.draws.log_p[i] > -INFINITY) {
+        if (f->closing.draws.cell[i] == j && f->closing.draws.log_p[i] > -INFINITY) {
             row[s.n % WV_COLUMNS_WIDTH] = f->closing.draws.x + i * D;
             add_values(f, i, &s);
             if (s.n % WV_COLUMNS_WIDTH == 0)
@@ -219,11 +219,6 @@ wv_judgement wv_cell_draws_judge(const wvgd_fit *f, const wv_cell_sample *s, con
     return (wv_judgement){sum * sum / squares, mean + top + log(sum / (double)f->closing.draws.n), variance};
 }
 
-size_t wv_cell_draws_asked(size_t D)
-{
-    return (size_t)wv_policy.gain_draws * (1 + 2 * D);
-}
-
 /* The regression of r = log p~ - log m on T = (1, y, y^2/2), y in the coordinates of a Gaussian q, with weights u for
  * q, and d = log m - log q. */
 typedef struct {
@@ -272,7 +267,7 @@ static void regress(wvgd_fit *f, const wv_cell_sample *s, const wv_gaussian *q, 
                     regression *g)
 {
     size_t D = f->D, p = g->p, all = (s->n + WV_COLUMNS - 1) / WV_COLUMNS,
-           step = all / (wv_cell_draws_asked(D) / WV_COLUMNS + 1) + 1, mark = wv_arena_mark(f->arena);
+           step = all / ((size_t)wv_policy.gain_draws * p / WV_COLUMNS + 1) + 1, mark = wv_arena_mark(f->arena);
     double *inverse = wv_arena_take(f->arena, D * D), *T = wv_arena_take(f->arena, p * WV_COLUMNS), square[WV_COLUMNS];
     blocks b = take_blocks(f);
     scaled by;

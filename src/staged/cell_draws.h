@@ -27,8 +27,8 @@ size_t wv_cell_draws_most(const wvgd_fit *f, size_t j);
 /* The stored draws of cell j with positive density, in rows, in arrays from f->arena, which the caller releases. */
 wv_cell_sample wv_cell_draws_sample(wvgd_fit *f, size_t j, bool gradients);
 
-/* The same without gradients, in columns. j = N: one out of `every` of all stored draws. */
-wv_cell_sample wv_cell_draws_columns(wvgd_fit *f, size_t j, size_t every);
+/* The same without gradients, in columns. */
+wv_cell_sample wv_cell_draws_columns(wvgd_fit *f, size_t j);
 
 /* Mean[D] and root[D][D] of the posterior in the cell, from draws in columns with weights u[n]. False: there is none.
  */
@@ -45,9 +45,6 @@ typedef struct {
 } wv_judgement;
 
 wv_judgement wv_cell_draws_judge(const wvgd_fit *f, const wv_cell_sample *s, const double *log_q, double *u);
-
-/* Draws that tell whether steps could gain. */
-size_t wv_cell_draws_asked(size_t D);
 
 /* Whether steps from q could gain, for mixture and a quadratic correction explain more than `alike`, and more than
  * `times` what they leave, of the variance of log p~ - log q. Draws in columns; log_q[n], u[n]: as wv_cell_draws_judge

@@ -697,7 +697,6 @@ static void make(void *context)
         m->have = COMPONENTS;
         return;
     }
-    wv_cell_component_survey(f);
     wv_fit_run_tasks(f, f->N, wv_policy.cells_component_work * (double)f->N, fit_component, NULL);
     m->have = COMPONENTS;
     weigh(f, &c.known);
