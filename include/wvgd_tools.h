@@ -213,7 +213,8 @@ wvgd_status wvgd_session_write_draws(wvgd_session *session, wvgd_draws_kind kind
 /* ---- predictions ------------------------------------------------------------------------------------------------- */
 /* What a model expects of one new row. The mean response is the probability of the label that counts as 1 for logistic,
  * binary bnn and glm with likelihood bernoulli; the mean of the response for linear, other bnn and other glm (for
- * binomial, of the successes, so new rows need the trials); and the process without noise for gp. */
+ * binomial, of the successes if new rows have the trials, otherwise of one trial); and the process without noise for
+ * gp. */
 typedef struct {
     double mean, sd, q5, q50, q95; /* of the mean response, over the posterior: quantiles of 5, 50, 95 % */
     double lower, upper;           /* where the response itself lies with a probability of 90 %: 5 % are below, 5 %
@@ -222,9 +223,10 @@ typedef struct {
 
 /* Predicts *rows rows of the CSV file `data` with a session that has run, or was loaded. It needs the columns that the
  * model was fitted with, in any order; the response and others may be there. They are encoded as in the fit. Columns
- * that are missing and fields that are no numbers are WVGD_E_DATA. draws: how many draws of the posterior are averaged,
- * the first ones of draws.csv; 0: as many as it has (`output-draws`). A gp needs the data of its run again, if it was
- * loaded. *row belongs to the session, and is valid until the next call of this function for it. */
+ * that are missing, values that are missing or no numbers and levels that the fit did not have are WVGD_E_DATA. draws:
+ * how many draws of the posterior are averaged, the first ones of draws.csv; 0: as many as it has (`output-draws`). A
+ * gp needs the data of its run again, if it was loaded. *row belongs to the session, and is valid until the next call
+ * of this function for it. */
 wvgd_status wvgd_session_predict(wvgd_session *session, const char *data, size_t draws, const wvgd_prediction **row,
                                  size_t *rows, wvgd_error *error);
 

@@ -15,6 +15,7 @@
 #include "text.h"
 #include <math.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -115,14 +116,27 @@ static void list_name(char *list, size_t size, const char *name)
         snprintf(list + at, size - at, ", ...");
 }
 
-/* Parameters that both runs have, with different priors. */
-static void list_different(const json_t *a, const json_t *b, char *list, size_t size)
+/* Is a prior the same? bare: one of the models has no columns, which could be centred or not. */
+static bool same_prior(const char *x, const char *y, bool bare)
 {
+    size_t m = strlen(x), n = strlen(y);
+    const char *rest = m < n ? y + m : x + n;
+    return !strncmp(x, y, m < n ? m : n) && (!*rest || (bare && !strcmp(rest, " for centred columns")));
+}
+
+/* Parameters that both runs have, with different priors. */
+static void list_different(const json_t *first, const json_t *second, char *list, size_t size)
+{
+    const json_t *a = json_object_get(first, "priors"), *b = json_object_get(second, "priors");
+    bool bare = number_at(json_object_get(first, "model"), "features") == 0 ||
+                number_at(json_object_get(second, "model"), "features") == 0;
     const char *name;
     json_t *value;
-    json_object_foreach((json_t *)a, name, value)
-        if (json_object_get(b, name) && !json_equal(value, json_object_get(b, name)))
+    json_object_foreach((json_t *)(uintptr_t)a, name, value) {
+        const char *x = json_string_value(value), *y = text_at(b, name);
+        if (x && y && !same_prior(x, y, bare))
             list_name(list, size, name);
+    }
 }
 
 /* Says how the priors of runs i and k differ, if they do. Returns whether, or -1. */
@@ -133,7 +147,7 @@ static int note_pair(wvgd_comparison *c, json_t *const *run, size_t i, size_t k)
                *y = text_at(json_object_get(run[i], "model"), "prior");
     char list[300] = "";
     if (a && b)
-        list_different(a, b, list, sizeof list);
+        list_different(run[k], run[i], list, sizeof list);
     if (*list)
         return add_note(c, "the priors of %s and %s differ: %s", c->name[k], c->name[i], list) ? -1 : 1;
     if (!(a && b) && x && y && strcmp(x, y))

@@ -39,8 +39,8 @@ void name_options(failure *f)
     char *to = f->text;
     bool command = false;
     for (const char *at = f->text; *at; at++) {
-        bool begins = at == f->text || strchr(" ('", at[-1]);
-        command = (command && !strchr(":,;", *at)) || (begins && !strncmp(at, "wvgd ", 5));
+        bool begins = at == f->text || strchr(" \n('", at[-1]);
+        command = (command && !strchr(":,;\n", *at)) || (begins && !strncmp(at, "wvgd ", 5));
         if (begins && !command && !strncmp(at, "--", 2) && at[2] >= 'a' && at[2] <= 'z')
             at += 2;
         *to++ = *at;

@@ -12,7 +12,7 @@ const kind = (r) => (r.model?.likelihood ? `${r.model.likelihood}, ${r.model.des
 // How clear a log Bayes factor is, in words (Kass and Raftery, 1995).
 function strength(difference) {
     const d = Math.abs(difference);
-    return d < 1 ? "hardly worth a mention" : d < 3 ? "positive" : d < 5 ? "strong" : "very strong";
+    return d < 1 ? "hardly any" : d < 3 ? "positive" : d < 5 ? "strong" : "very strong";
 }
 
 function headline() {
@@ -40,7 +40,7 @@ function headline() {
                 h("li", {}, `Its probability is ${fixed(best.probability, 3)} if all ${comparison.length} were equally probable before the data, and if one of them is right.`),
                 h("li", {}, "The evidence weighs how well a model fits and how much its priors allow: wide priors cost evidence."),
                 bad ? h("li", {}, `${plural(bad, "run")} of ${comparison.length} ${bad === 1 ? "is" : "are"} unreliable, and so is the comparison.`) : null,
-                notes.map((text) => h("li", {}, String(text))),
+                notes.map((text) => h("li", {}, String(text).replace(/^the /, "The "))),
             ),
         ),
     );

@@ -137,6 +137,9 @@ grep -q conflict stderr && complain "a remedy does not help with an offset: $(ca
 "$wvgd" fit glm --data rows.csv --formula 't ~ x' --likelihood gaussian --quiet --out a >/dev/null && "$wvgd" fit linear --data rows.csv --target t --features x --quiet --out b >/dev/null || complain "no runs"
 expect 0 anything "$wvgd" compare a b --json
 tr -d ' \n' <stdout | sed 's/.*"difference":-\([0-9.e-]*\),.*/\1/' | awk '{ exit !($1 < 0.05) }' || complain "glm and linear are the same model, but not their evidence: $(cat stdout)"
+"$wvgd" fit glm --data rows.csv --formula 't ~ 1' --likelihood gaussian --quiet --out less >/dev/null
+expect 0 anything "$wvgd" compare a less # a model without columns has the same prior of its intercept
+grep -q 'priors' stderr && complain "the prior of an intercept alone: $(cat stderr)"
 "$wvgd" fit glm --data rows.csv --formula 'y ~ x' --likelihood poisson --quiet --out c >/dev/null
 expect 65 'explain different data' "$wvgd" compare a c
 "$wvgd" fit glm --data rows.csv --formula 't ~ x' --likelihood gaussian --weights n --quiet --out d >/dev/null

@@ -42,6 +42,12 @@ class Tables(unittest.TestCase):
             with self.assertWarnsRegex(UserWarning, "dropped 20 of 60 rows"):
                 self.assertEqual(fit_with(column, missing="drop").mean.tolist(), kept.mean.tolist())
 
+    def test_options_in_messages_of_several_lines(self):
+        data = {**BASE, "id": [f"C{i}" for i in range(N)], "c": np.where(X > 1, np.nan, X)}
+        with self.assertRaisesRegex(wvgd.DataError, "\nmissing drop leaves out .*, and ignore id") as caught:
+            wvgd.fit("linear", data=data, target="y")
+        self.assertNotIn("--", str(caught.exception))
+
     def test_columns_that_a_table_cannot_have(self):
         self.check(ValueError, r"data\['c'\]\[1\] is inf", np.array([0, np.inf, 1] * (N // 3)))
         self.check(wvgd.DataError, "column c: .*not a date", np.arange("2020-01", "2025-01", dtype="datetime64[M]"))
