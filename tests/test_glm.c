@@ -1,8 +1,8 @@
 /* test_glm.c - generalised linear models from tables, against posteriors and predictions that R has computed
- * (tests/data/glm/truth.R), and long runs of NUTS (nuts.R): all six likelihoods, with categories, interactions, an
- * offset and trials. Would find priors
- * that are not scaled as they should be, constants that are missing from a density, Jacobians, coefficients in another
- * order, and new rows that are not made as those of the fit. */
+ * (tests/data/glm/truth.R), long runs of NUTS (nuts.R), and quadrature (weights.R): all six likelihoods, with
+ * categories, interactions, offsets, weights and trials. Would find priors that are not scaled as they should be,
+ * constants that are missing from a density, Jacobians, coefficients in another order, and new rows that are not made
+ * as those of the fit. */
 #include "glm_data.h"
 #include "predict.h"
 #include "wvgd_tools.h"
@@ -51,8 +51,9 @@ static const char *text(const json_t *truth, const char *key)
     return json_string_value(json_object_get(truth, key));
 }
 
-static wvgd_session *fit_table(const char *data, const char *likelihood, const char *terms, const char *option,
-                               const char *value)
+/* prior, weights: NULL, "": none */
+static wvgd_session *fit_table(const char *data, const char *likelihood, const char *terms, const char *prior,
+                               const char *weights)
 {
     char path[300];
     wvgd_error error;
@@ -63,8 +64,9 @@ static wvgd_session *fit_table(const char *data, const char *likelihood, const c
     assert_int_equal(wvgd_request_set(q, "formula", terms, &error), WVGD_OK);
     assert_int_equal(wvgd_request_set(q, "likelihood", likelihood, &error), WVGD_OK);
     assert_int_equal(wvgd_request_set(q, "threads", "1", &error), WVGD_OK);
-    if (option)
-        assert_int_equal(wvgd_request_set(q, option, value, &error), WVGD_OK);
+    if (prior && *prior)
+        assert_int_equal(wvgd_request_set(q, "prior", prior, &error), WVGD_OK);
+    assert_int_equal(wvgd_request_set(q, "weights", weights, &error), WVGD_OK);
     wvgd_session *s = wvgd_open(q, &error);
     if (!s)
         fail_msg("%s: %s", likelihood, error.text);
@@ -127,11 +129,11 @@ static void posteriors_are_those_of_NUTS(void **state)
     assert_true(json_array_size(list) >= 10);
     json_array_foreach(list, k, truth) {
         char what[300];
-        const char *run, *prior = text(truth, "prior");
+        const char *run;
         wvgd_results r;
         wvgd_error error;
         wvgd_session *s = fit_table(text(truth, "data"), text(truth, "likelihood"), text(truth, "formula"),
-                                    *prior ? "prior" : NULL, prior);
+                                    text(truth, "prior"), NULL);
         snprintf(what, sizeof what, "%s, %s", text(truth, "likelihood"), text(truth, "formula"));
         assert_int_equal(wvgd_session_summary(s, WVGD_SUMMARY_JSON, 0, &run, &error), WVGD_OK);
         json_t *found = json_loads(run, 0, NULL);
@@ -202,6 +204,27 @@ static void predictions_are_those_of_R(void **state)
     }
 }
 
+/* Offsets, weights (0 among them) and trials of every likelihood, in models of one coefficient, by quadrature. */
+static void weights_and_offsets_are_those_of_R(void **state)
+{
+    (void)state;
+    json_error_t bad;
+    json_t *list = json_load_file(WVGD_SOURCE_DIR "/tests/data/glm/weights.json", 0, &bad), *truth;
+    size_t k;
+    assert_int_equal(json_array_size(list), COUNT);
+    json_array_foreach(list, k, truth) {
+        wvgd_session *s = fit_table("weights", text(truth, "likelihood"), text(truth, "formula"), text(truth, "prior"),
+                                    "w");
+        wvgd_results r;
+        wvgd_get_results(wvgd_session_fit(s), &r);
+        double off = r.evidence.value - json_number_value(json_object_get(truth, "log_evidence"));
+        if (!(fabs(off) <= fmin(0.05, 4 * r.evidence.se + 1e-4)))
+            fail_msg("%s: the log evidence is off by %g +- %g", text(truth, "likelihood"), off, r.evidence.se);
+        wvgd_session_close(s);
+    }
+    json_decref(list);
+}
+
 /* A weight of 2 is a row twice; priors are scaled to the same data, of which the sd hardly changes with the rows, so
  * they are given. */
 static void weights_are_repeated_rows(void **state)
@@ -253,6 +276,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(posteriors_are_those_of_R),
                                        cmocka_unit_test(posteriors_are_those_of_NUTS),
                                        cmocka_unit_test(predictions_are_those_of_R),
+                                       cmocka_unit_test(weights_and_offsets_are_those_of_R),
                                        cmocka_unit_test(weights_are_repeated_rows)};
     return cmocka_run_group_tests(tests, read_truth, forget_truth);
 }
