@@ -255,7 +255,7 @@ function overlay() {
             plot({
                 width,
                 height: 300,
-                marginLeft: 56,
+                marginLeft: 66,
                 marginBottom: 44,
                 ariaLabel: "Posterior predictive check",
                 x: { label: response(), labelAnchor: "center" },
@@ -311,7 +311,7 @@ function bars() {
             plot({
                 width,
                 height: 300,
-                marginLeft: 56,
+                marginLeft: 66,
                 marginBottom: 44,
                 ariaLabel: "Posterior predictive check",
                 x: { label: "group by predicted probability", domain: groups.map((g) => g.name), labelAnchor: "center" },
@@ -345,7 +345,7 @@ function effects() {
                 plot({
                     width,
                     height: 210,
-                    marginLeft: 56,
+                    marginLeft: 66,
                     marginBottom: 44,
                     ariaLabel: `Effect of ${e.name}`,
                     x: e.kind === "numeric" ? { label: e.name, labelAnchor: "center", ticks: 5 } : { label: e.name, labelAnchor: "center", domain: e.points.map((d) => named(e, d)), tickFormat: (t) => cut(String(t)) },
