@@ -93,7 +93,19 @@ static void check_moments(const char *what, const json_t *p, const json_t *truth
     }
 }
 
-/* Means within 0.05 sd, sds within 5 %, the log evidence within 0.05 and four standard errors; that of the gaussian,
+/* Means and sds within three standard errors, where the truth is exact. */
+static void check_errors(const json_t *p, const json_t *truth)
+{
+    size_t n = json_array_size(json_object_get(truth, "mean"));
+    for (size_t i = 0; i < n; i++)
+        if (!(fabs(number(p, "mean", i) - number(truth, "mean", i)) <= 3 * number(p, "mcse", i)) ||
+            !(fabs(number(p, "sd", i) - number(truth, "sd", i)) <= 3 * number(p, "sd_se", i)))
+            fail_msg("parameter %zu: %g +- %g (sd %g +- %g), the truth is %g (sd %g)", i, number(p, "mean", i),
+                     number(p, "mcse", i), number(p, "sd", i), number(p, "sd_se", i), number(truth, "mean", i),
+                     number(truth, "sd", i));
+}
+
+/* Means within 0.05 sd, sds within 5 %, the log evidence within 0.05 and four standard errors; all of the gaussian,
  * which R has by quadrature, within three. */
 static void posteriors_are_those_of_R(void **state)
 {
@@ -113,6 +125,8 @@ static void posteriors_are_those_of_R(void **state)
         if (fabs(off) > (k ? fmin(0.05, 4 * se) : 3 * se))
             fail_msg("%s: the log evidence is off by %g +- %g", LIKELIHOODS[k], off, se);
         check_moments(LIKELIHOODS[k], p, truth);
+        if (!k)
+            check_errors(p, truth);
         json_decref(found);
         wvgd_session_close(s);
     }
