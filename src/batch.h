@@ -7,6 +7,7 @@
 typedef struct {
     size_t n;
     size_t extra;         /* of these, points that are there because of min_batch */
+    size_t values;        /* of the density that it has taken: more than n where gradients are differences */
     double *x;            /* [n][D] points */
     double *log_p, *grad; /* [n], [n][D] as told; bad points have log_p = -INFINITY and grad = 0 */
     double *log_m;        /* [n] log density of the mixture sampled */

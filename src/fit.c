@@ -476,7 +476,8 @@ static bool make_parts(wvgd_fit *f)
     size_t D = f->D, N = s->N, root = s->family->size(D, s->R), both = wv_times(N, wv_times(2, D + root));
     bool adam = f->opt.estimator == WVGD_REPARAM,
          pilot = f->opt.family == WVGD_DIAG && D > 1 && f->dense && f->opt.estimator == WVGD_NATURAL;
-    size_t K = mixture_room(f), d = K ? D : 0;
+    size_t K = mixture_room(f), d = K ? D : 0, blind = f->staged && !f->model.has_gradient ? f->size.n_max : 0,
+           asked = wv_differences_most(D, blind);
     wv_joint_sizes joint = {.adam = adam ? both : 0,
                             .group = f->staged ? 0 : wv_shared_proposals_size(f),
                             .tail_root = f->staged ? 0 : f->cells.shape.metric_family->size(D, 0)};
@@ -487,15 +488,16 @@ static bool make_parts(wvgd_fit *f)
            wv_explore_new(&f->explore, D, f->dense, f->exploring ? wv_explore_paths(D, f->opt.min_batch) : 0) &&
            wv_images_new(&f->images, D, f->dense && f->exploring) && wv_mixture_new(&f->mix, d, K) &&
            wv_mixture_new(&f->mix_best, d, K) && wv_mixture_new(&f->mix_tried, d, K) &&
-           wv_bend_new(&f->bend, bends(f) ? D : 0, f->size.n_max) && wv_bend_pool_new(&f->pool, bends(f) ? D : 0) &&
-           wv_bent_new(&f->bent, bends(f) ? D : 0, bends(f) ? K : 0) && wv_draws_new(&f->recent, recent_shape(f)) &&
-           wv_draws_new(&f->gathered, gathered_shape(f)) && wv_tail_probe_new(&f->probe, d) &&
+           wv_bend_new(&f->bend, bends(f) ? D : 0, asked ? asked : f->size.n_max) &&
+           wv_bend_pool_new(&f->pool, bends(f) ? D : 0) && wv_bent_new(&f->bent, bends(f) ? D : 0, bends(f) ? K : 0) &&
+           wv_draws_new(&f->recent, recent_shape(f)) && wv_draws_new(&f->gathered, gathered_shape(f)) &&
+           wv_tail_probe_new(&f->probe, d) &&
            wv_chains_new(&f->chains, d, d ? (size_t)fmax((double)f->modes.room, WV_WALKS) : 0) &&
            wv_certificate_new(&f->certificate, d) && wv_finisher_new(&f->finish, d) &&
            wv_cell_refine_new(&f->refine, D, wv_cell_refine_proposals(f), pilot) &&
            wv_closing_new(&f->closing, closing_shape(f)) && wv_staged_closing_new(&f->wide, f->staged ? D : 0) &&
            wv_batch_new(&f->b, f->size.n_max, D, N, f->model.has_gradient || f->staged) &&
-           wv_differences_new(&f->differences, D, f->staged && !f->model.has_gradient ? f->size.n_max : 0) &&
+           wv_differences_new(&f->differences, D, blind) &&
            wv_proposals_new(&f->proposals, N, f->size.closing_proposals, WV_PIECES) &&
            wv_views_new(&f->views, N, wv_times(N, D), wv_times(N, f->cells.shape.cell_family->size(D, 0))) &&
            make_workers(f);
@@ -676,31 +678,45 @@ static question question_of(const wvgd_fit *f)
 {
     const wv_differences *d = &f->differences;
     if (d->n)
-        return (question){d->n, d->x, wv_differences_lend(d), NULL};
+        return (question){d->n, f->bend.on ? f->bend.shown : d->x, wv_differences_lend(d), NULL};
     return (question){f->b.n, f->bend.on ? f->bend.shown : f->b.x, f->b.log_p,
                       stages[f->stage].gradient && f->model.has_gradient ? f->b.grad : NULL};
 }
 
-/* Scales of the mixture along each coordinate with the others fixed, by its mean precision. */
+/* Scales along each coordinate with the others fixed: those of the mixture, or of the modes that ascents know. */
 static void take_scales(wvgd_fit *f)
 {
     size_t mark = wv_arena_mark(f->arena);
     double *scale = wv_arena_take(f->arena, f->D);
-    wv_mixture_scales(&f->mix, scale);
+    if (f->stage == WV_EXPLORE)
+        wv_modes_scales(f, scale);
+    else
+        wv_mixture_scales(&f->mix, scale);
     wv_differences_set_scale(&f->differences, scale);
     wv_arena_release(f->arena, mark);
+}
+
+/* The search learns scales from curvature, but for ascents once there is a mode and differences are exact. */
+static wv_scales scales_known(const wvgd_fit *f)
+{
+    bool ascents = f->modes.n && f->explore.phase != WV_ALONE;
+    if (f->stage != WV_EXPLORE)
+        return WV_SCALES_KNOWN;
+    return ascents && wv_differences_exact(&f->differences) ? WV_SCALES_AT_TOPS : WV_SCALES_SOUGHT;
 }
 
 /* The batch of the solver is there. Where it wants gradients that the model does not have, the stencil is made. */
 static void make_question(wvgd_fit *f)
 {
-    wv_differences_leave(&f->differences);
-    wv_bend_show(&f->bend, f->b.n, f->b.x, f->arena);
-    if (!f->differences.room || !f->b.n || !wv_staged_wants_gradient(f))
-        return;
-    if (f->stage != WV_EXPLORE)
-        take_scales(f);
-    wv_differences_expand(&f->differences, f->b.n, f->b.x, f->stage == WV_EXPLORE);
+    wv_differences *d = &f->differences;
+    wv_differences_leave(d);
+    if (d->room && f->b.n && wv_staged_wants_gradient(f)) {
+        wv_scales known = scales_known(f);
+        if (known != WV_SCALES_SOUGHT && !d->again) /* else its answers have shown better scales */
+            take_scales(f);
+        wv_differences_expand(d, f->b.n, f->b.x, known);
+    }
+    wv_bend_show(&f->bend, d->n ? d->n : f->b.n, d->n ? d->x : f->b.x, f->arena);
 }
 
 wvgd_status wvgd_ask(wvgd_fit *f, size_t *n, const double **z, bool *gradient, wvgd_error *error)
@@ -739,58 +755,58 @@ wvgd_status wvgd_ask(wvgd_fit *f, size_t *n, const double **z, bool *gradient, w
     return WVGD_OK;
 }
 
-static bool is_bad(double log_p)
+/* A NaN or +INF density, or a NaN in the gradient, makes point i bad. */
+static bool is_bad(const wvgd_fit *f, size_t i, const double *log_p, const double *grad)
 {
-    return isnan(log_p) || log_p == INFINITY;
+    bool bad = isnan(log_p[i]) || log_p[i] == INFINITY;
+    for (size_t k = 0; grad && !bad && log_p[i] > -INFINITY && k < f->D; k++)
+        bad = !isfinite(grad[i * f->D + k]);
+    return bad;
 }
 
-/* Takes the answers, which may stand in the batch already; a NaN or +INF density, or a NaN in the gradient, makes
- * a point bad: density and gradient zero. */
+static void count_answers(wvgd_fit *f, size_t n, const double *log_p, const double *grad)
+{
+    for (size_t i = 0; i < n; i++) {
+        f->count.bad_points += is_bad(f, i, log_p, grad);
+        f->count.zero_points += log_p[i] == -INFINITY;
+    }
+    f->count.evaluations += n;
+    f->b.values = n;
+}
+
+/* Takes the answers, which may stand in the batch already; bad points get density and gradient zero. */
 static void clean(wvgd_fit *f, const double *log_p, const double *grad)
 {
     wv_batch *b = &f->b;
     for (size_t i = 0; i < b->n; i++) {
-        bool bad = is_bad(log_p[i]), zero = log_p[i] == -INFINITY;
-        for (size_t k = 0; grad && !bad && !zero && k < f->D; k++)
-            bad = !isfinite(grad[i * f->D + k]);
-        b->log_p[i] = bad ? -INFINITY : log_p[i];
-        if (grad && (bad || zero))
+        b->log_p[i] = is_bad(f, i, log_p, grad) ? -INFINITY : log_p[i];
+        if (grad && b->log_p[i] == -INFINITY)
             memset(b->grad + i * f->D, 0, f->D * sizeof(double));
         else if (grad && grad != b->grad)
             memcpy(b->grad + i * f->D, grad + i * f->D, f->D * sizeof(double));
-        f->count.bad_points += bad;
-        f->count.zero_points += zero;
     }
     f->count.points += b->n;
-}
-
-/* Counts the values of a stencil that are not those of the points themselves. */
-static void count_others(wvgd_fit *f, size_t n, const double *log_p)
-{
-    for (size_t i = 0; i < n; i++) {
-        f->count.bad_points += is_bad(log_p[i]);
-        f->count.zero_points += log_p[i] == -INFINITY;
-    }
 }
 
 /* The batch gets its answers. False: it is asked for again, since its stencil was too narrow or too wide. */
 static bool answer(wvgd_fit *f, const double *log_p, const double *grad)
 {
     wv_differences *d = &f->differences;
-    size_t n = question_of(f).n, points = f->b.n;
-    f->count.evaluations += n;
-    f->count.widened += points ? n / points * f->b.extra : 0;
+    question q = question_of(f);
+    size_t points = f->b.n;
+    count_answers(f, q.n, log_p, q.grad ? grad : NULL);
+    f->count.widened += points ? q.n / points * f->b.extra : 0;
     if (!d->n) {
-        clean(f, log_p, question_of(f).grad ? grad : NULL);
+        clean(f, log_p, q.grad ? grad : NULL);
         if (f->bend.on)
-            wv_bend_pull(&f->bend, points, f->b.x, f->b.log_p, question_of(f).grad ? f->b.grad : NULL, f->arena);
+            wv_bend_pull(&f->bend, points, f->b.x, f->b.log_p, q.grad ? f->b.grad : NULL, f->arena);
         return true;
     }
-    count_others(f, n - points, log_p + points);
-    if (!wv_differences_collapse(d, log_p, f->stage == WV_EXPLORE, f->b.log_p, f->b.grad)) {
-        count_others(f, points, log_p);
+    memmove(q.log_p, log_p, q.n * sizeof *log_p);
+    if (f->bend.on)
+        wv_bend_pull(&f->bend, q.n, d->x, q.log_p, NULL, f->arena);
+    if (!wv_differences_collapse(d, q.log_p, f->b.log_p, f->b.grad))
         return false;
-    }
     wv_outcome_set_roughness(&f->outcome, wv_differences_roughness(d));
     clean(f, f->b.log_p, f->b.grad);
     return true;

@@ -23,9 +23,14 @@
 
 static const double rounding = 0x1p-52;
 
+size_t wv_differences_most(size_t D, size_t points)
+{
+    return wv_times(points, 2 * D + 3);
+}
+
 bool wv_differences_new(wv_differences *d, size_t D, size_t room)
 {
-    size_t most = wv_times(room, 2 * D + 3), some = room ? D : 0;
+    size_t most = wv_differences_most(D, room), some = room ? D : 0;
     *d = (wv_differences){.D = D, .room = room, .top = -INFINITY};
     const wv_slot own[] = {{&d->scale, some}, {&d->least, some}, {&d->step, some}},
                   values[] = {{&d->x, wv_times(most, D)}, {&d->log_p, most}};
@@ -109,13 +114,12 @@ static double forward_step(double noise)
     return sqrt(sqrt(8) * noise);
 }
 
-/* Whether one side is enough: scales are known, noise is little, and no plateau has been met. */
-static bool one_side_will_do(const wv_differences *d, double noise)
+bool wv_differences_exact(const wv_differences *d)
 {
     bool plateaus = false;
     for (size_t i = 0; i < d->D; i++)
         plateaus |= d->least[i] > 0;
-    return d->noise.seen && !plateaus && forward_step(noise) < wv_policy.differences_forward;
+    return d->noise.seen && !plateaus && forward_step(wv_differences_noise(d)) < wv_policy.differences_forward;
 }
 
 static double step_of(const wv_differences *d, size_t i, double noise)
@@ -166,14 +170,17 @@ static void move(const wv_differences *d, const double *x, size_t i, double step
     to[i] += steps * fmax(d->step[i], resolved * fabs(x[i]));
 }
 
-void wv_differences_expand(wv_differences *d, size_t n, const double *x, bool learn)
+void wv_differences_expand(wv_differences *d, size_t n, const double *x, wv_scales scales)
 {
-    size_t D = d->D, most = (size_t)wv_policy.differences_probes, half = (n + 1) / 2;
+    const wv_noise *wanted = n < WV_DIFFERENCES_KEPT ? &d->noise : &d->near;
+    size_t D = d->D, most = wanted->seen < WV_DIFFERENCES_KEPT ? (size_t)wv_policy.differences_probes : 1,
+           half = (n + 1) / 2;
     double noise = wv_differences_noise(d);
     d->points = n;
     d->turn = d->noise.seen;
     d->probes = half < most ? half : most;
-    d->sides = !learn && one_side_will_do(d, noise) ? 1 : 2;
+    d->scales = scales;
+    d->sides = scales != WV_SCALES_SOUGHT && wv_differences_exact(d) ? 1 : 2;
     d->n = n * (d->sides * D + 1) + values_of_probe(d) * d->probes;
     for (size_t i = 0; i < D; i++)
         d->step[i] = d->sides == 1 ? d->scale[i] * forward_step(noise) : step_of(d, i, noise);
@@ -291,24 +298,25 @@ static double error_of(double step, double scale, double noise)
 
 /* Scale and least step of coordinate i from what was shown there. Whether the step was so wrong that the answers are of
  * no use. */
-static bool adapt(wv_differences *d, size_t i, const shown *s, bool learn, double noise)
+static bool adapt(wv_differences *d, size_t i, const shown *s, double noise)
 {
     const double longer = wv_policy.differences_stretch;
     double used = d->step[i];
-    bool one = d->sides == 1, some = 2 * s->level > s->rows, lost = 2 * s->lost > s->points;
+    bool sought = d->scales == WV_SCALES_SOUGHT, one = d->sides == 1, some = 2 * s->level > s->rows,
+         lost = 2 * s->lost > s->points;
     bool level = some && (one || step_of(d, i, noise) < longer * used);
-    if (learn && 2 * s->curved > s->rows) {
+    if (sought && 2 * s->curved > s->rows) {
         d->scale[i] = exp(-s->log_sum / s->curved / 2);
         d->least[i] = 0;
     }
-    if (level && learn)
+    if (level && sought)
         d->scale[i] *= longer;
     else if (level)
         d->least[i] = fmax(longer * used, one ? step_of(d, i, noise) : 0) / d->scale[i];
     if (lost)
         d->scale[i] /= longer;
     double now = step_of(d, i, noise), was = error_of(used, d->scale[i], noise);
-    return (level && now > used) || lost ||
+    return (level && now > used && d->scales != WV_SCALES_AT_TOPS) || lost ||
            (was > wv_policy.differences_error &&
             error_of(now, d->scale[i], noise) < wv_policy.differences_better * was);
 }
@@ -323,7 +331,7 @@ static bool ask_again(wv_differences *d, bool wrong)
     return again;
 }
 
-bool wv_differences_collapse(wv_differences *d, const double *told, bool learn, double *log_p, double *grad)
+bool wv_differences_collapse(wv_differences *d, const double *told, double *log_p, double *grad)
 {
     size_t D = d->D, n = d->points;
     bool wrong = false;
@@ -337,7 +345,7 @@ bool wv_differences_collapse(wv_differences *d, const double *told, bool learn, 
             grad[k * D + i] = isfinite(r.at) ? slope(r) : 0;
             show(&s, r, noise);
         }
-        wrong |= s.points > 0 && adapt(d, i, &s, learn, noise);
+        wrong |= s.points > 0 && adapt(d, i, &s, noise);
     }
     d->n = 0;
     return !ask_again(d, wrong);

@@ -9,6 +9,14 @@
 
 enum { WV_DIFFERENCES_KEPT = 16 }; /* measurements of noise */
 
+/* What is known of scales, over which slopes change. */
+typedef enum {
+    WV_SCALES_SOUGHT,  /* nothing: they are those of the curvature that answers show, for which both sides are asked for
+                        */
+    WV_SCALES_AT_TOPS, /* they are known, but points may be tops, where differences vanish as they do on plateaus */
+    WV_SCALES_KNOWN
+} wv_scales;
+
 /* The last measurements of sds of what is not smooth in log densities. */
 typedef struct {
     size_t seen; /* so far */
@@ -27,6 +35,7 @@ typedef struct {
     /* ---- from one ask to its tell ---- */
     size_t D, room;         /* points at most; 0: the model has gradients */
     size_t points;          /* of the batch */
+    wv_scales scales;       /* what was known of them */
     size_t sides;           /* of a point along each coordinate that are asked for: 1 or 2 */
     size_t probes, turn;    /* places where noise is measured; along which coordinate the first is */
     size_t n;               /* values asked for; 0: the batch itself is asked for */
@@ -35,6 +44,9 @@ typedef struct {
     double *memory, *large; /* where all of this is */
 } wv_differences;
 
+/* Values that are asked for at most about so many points. */
+size_t wv_differences_most(size_t D, size_t points);
+
 /* For batches of at most `room` points (0: there are none), and coordinates of this scale [D], until it is learned;
  * false without memory. */
 bool wv_differences_new(wv_differences *d, size_t D, size_t room);
@@ -42,8 +54,11 @@ void wv_differences_free(wv_differences *d);
 void wv_differences_set_scale(wv_differences *d, const double *scale);
 bool wv_differences_archive(wv_differences *d, wv_archive *a);
 
-/* Fills x with what is asked for about the batch x[n][D]. `learn`, as in wv_differences_collapse: both sides are. */
-void wv_differences_expand(wv_differences *d, size_t n, const double *x, bool learn);
+/* Is one side enough? Noise is little, and no plateau has been met. */
+bool wv_differences_exact(const wv_differences *d);
+
+/* Fills x with what is asked for about the batch x[n][D]. */
+void wv_differences_expand(wv_differences *d, size_t n, const double *x, wv_scales scales);
 
 /* Where the answers may be put, log_p[n]. */
 double *wv_differences_lend(const wv_differences *d);
@@ -51,10 +66,9 @@ double *wv_differences_lend(const wv_differences *d);
 /* Nothing is asked for but the batch itself. */
 void wv_differences_leave(wv_differences *d);
 
-/* Takes the answers told[d->n] and fills log_p[points], and grad[points][D] where there is density. `learn`: scales
- * are those of the curvature seen. False: the steps were not what the answers show to be right, and the same batch is
- * to be asked for again with others. */
-bool wv_differences_collapse(wv_differences *d, const double *told, bool learn, double *log_p, double *grad);
+/* Takes the answers told[d->n] and fills log_p[points], and grad[points][D] where there is density. False: the steps
+ * were not what the answers show to be right, and the same batch is to be asked for again with others. */
+bool wv_differences_collapse(wv_differences *d, const double *told, double *log_p, double *grad);
 
 /* Standard deviation of what is not smooth in the log densities: where it was last measured, and not far below the top
  * of the density (0: not known); and the largest step in units of its scale. */

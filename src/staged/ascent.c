@@ -19,9 +19,10 @@ bool wv_ascent_archive(wv_path *path, wv_archive *a, size_t D)
 {
     wv_path p = *path;
     wv_archive_values(a, &p, sizeof p);
-    if (!flag(p.active) || !flag(p.fresh) || !flag(p.at_top) || !flag(p.judged) || !flag(p.spike) || !flag(p.wide) ||
-        !flag(p.again) || !flag(p.past) || (double)p.tries > wv_policy.start_tries || p.hit < -1 || p.hit >= WV_MODES ||
-        p.slab < -1 || p.slab > WV_STATIONS || p.feeling > D || (p.stations | p.made) >> WV_STATIONS)
+    if (!flag(p.active) || !flag(p.fresh) || p.seen > 1 || !flag(p.at_top) || !flag(p.judged) || !flag(p.spike) ||
+        !flag(p.wide) || !flag(p.again) || !flag(p.past) || (double)p.tries > wv_policy.start_tries || p.hit < -1 ||
+        p.hit >= WV_MODES || p.slab < -1 || p.slab > WV_STATIONS || p.feeling > D ||
+        (p.stations | p.made) >> WV_STATIONS)
         return wv_archive_refuse(a);
     if (wv_archive_reading(a))
         *path = p;
@@ -508,16 +509,18 @@ static double most_evaluations(const wvgd_fit *f, const wv_path *p)
 void wv_ascent_begin(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
 {
     wv_path *p = &f->explore.path[k];
-    p->fresh = 0;
     p->log_p = log_p;
-    memcpy(f->explore.path_grad + k * f->D, g, f->D * sizeof *g);
-    memset(f->explore.path_wall + k * f->D, 0, f->D * sizeof *g);
-    to_frame(f, g, f->explore.path_g + k * padded(f));
     p->hit = wv_modes_foretell(f, x, log_p, &p->above);
+    p->fresh = !g && p->hit < 0;
+    p->seen = !g && p->hit < 0;
+    memset(f->explore.path_wall + k * f->D, 0, f->D * sizeof(double));
     if (p->hit >= 0)
         wv_ascent_end(f, k, true);
-    else
+    else if (g) {
+        memcpy(f->explore.path_grad + k * f->D, g, f->D * sizeof *g);
+        to_frame(f, g, f->explore.path_g + k * padded(f));
         aim(f, k);
+    }
 }
 
 /* Is the trial point as close to a wall, outside of which there is no density, as is worth while? */
@@ -556,11 +559,25 @@ static void feel(wvgd_fit *f, size_t k, bool outside)
     aim(f, k);
 }
 
+/* The trial point x of path k is high enough: in a known mode the path ends, elsewhere it wants the gradient. */
+static void await_gradient(wvgd_fit *f, size_t k, double log_p, const double *x)
+{
+    wv_path *p = &f->explore.path[k];
+    p->hit = wv_modes_known(f, x, log_p);
+    p->seen = p->hit < 0;
+    if (p->seen)
+        return;
+    p->log_p = log_p;
+    p->accepted++;
+    memcpy(f->explore.path_x + k * f->D, x, f->D * sizeof *x);
+    wv_ascent_end(f, k, true);
+}
+
 /* Weak Wolfe conditions by bisection. */
 void wv_ascent_advance(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
 {
     wv_path *p = &f->explore.path[k];
-    double slope = cblas_ddot((int)f->D, f->explore.path_p + k * f->D, 1, g, 1);
+    double slope = g ? cblas_ddot((int)f->D, f->explore.path_p + k * f->D, 1, g, 1) : INFINITY;
     bool rises = log_p >= p->log_p + wv_policy.ascent_armijo * p->step * p->slope,
          flat = slope <= wv_policy.ascent_curvature * p->slope;
     size_t most = (size_t)wv_policy.ascent_looks;
@@ -568,7 +585,12 @@ void wv_ascent_advance(wvgd_fit *f, size_t k, double log_p, const double *x, con
         feel(f, k, log_p == -INFINITY);
         return;
     }
+    p->seen = 0;
     p->outside += log_p == -INFINITY;
+    if (rises && !g) {
+        await_gradient(f, k, log_p, x);
+        return;
+    }
     if (rises && (flat || at_wall(p) || ++p->looks >= most)) {
         accept_trial(f, k, log_p, x, g);
     } else if (++p->looks >= most || blocked(p)) {

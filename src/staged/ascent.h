@@ -28,6 +28,7 @@ typedef struct {
     size_t start, tries;        /* which start, after how many without density, */
     double closer;              /* and how much closer for these, in powers of start_closer */
     size_t evaluations, accepted, pairs, stalls, looks;
+    size_t seen;            /* 1: the density is known where it wants a gradient now */
     size_t outside;         /* looks of the line search without density */
     size_t feeling, walls;  /* the number of the coordinate along which a wall is felt for, 0: of none; walls felt */
     double log_p, slope;    /* at the last accepted point */
@@ -46,10 +47,11 @@ void wv_ascent_frame(wvgd_fit *f, const double *root);
 /* The point that path k asks for next. */
 void wv_ascent_trial(const wvgd_fit *f, size_t k, double *x);
 
-/* Path k begins at x, its start, with this density and gradient. */
+/* Path k begins at x, its start, with this density and gradient. Where that is not known yet, NULL, the path ends if
+ * the known modes predict the density, or else wants it. */
 void wv_ascent_begin(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g);
 
-/* Takes the answer at the trial point of path k. */
+/* Takes the answer at the trial point of path k; g NULL as above. */
 void wv_ascent_advance(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g);
 void wv_ascent_end(wvgd_fit *f, size_t k, bool at_top);
 

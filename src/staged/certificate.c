@@ -146,7 +146,7 @@ static bool judge(wvgd_fit *f)
 bool wv_certificate_tell(wvgd_fit *f)
 {
     wv_certificate *c = &f->certificate;
-    c->now.evaluations += f->differences.n ? f->differences.n : f->b.n;
+    c->now.evaluations += f->b.values;
     if (f->chains.now.arriving) {
         wv_chains_arrive(f);
         begin_trajectory(f);

@@ -836,11 +836,33 @@ static void judge_stations(wvgd_fit *f)
 }
 
 /* ---- ask and tell ------------------------------------------------------------------------------------------------ */
+/* Where the model has no gradients densities come first: most starts, and many trial points, need no more. */
+static bool unseen(const wvgd_fit *f, const wv_path *p)
+{
+    return p->active && !p->seen && !f->model.has_gradient;
+}
+
+static bool screening(const wvgd_fit *f)
+{
+    for (size_t k = 0; k < f->explore.paths; k++)
+        if (unseen(f, &f->explore.path[k]))
+            return true;
+    return false;
+}
+
+/* Is path k in the batch? */
+static bool asks(const wvgd_fit *f, size_t k, bool screened)
+{
+    const wv_path *p = &f->explore.path[k];
+    return screened ? unseen(f, p) : p->active;
+}
+
 static void ask_climb(wvgd_fit *f)
 {
     size_t n = 0;
+    bool screened = screening(f);
     for (size_t k = 0; k < f->explore.paths; k++)
-        if (f->explore.path[k].active)
+        if (asks(f, k, screened))
             wv_ascent_trial(f, k, f->b.x + n++ * f->D);
     f->b.n = n;
     f->b.extra = n > WV_PATHS ? n - WV_PATHS : 0;
@@ -862,6 +884,7 @@ static void ask_judge(wvgd_fit *f)
 bool wv_explore_wants_gradient(const wvgd_fit *f)
 {
     switch (f->explore.phase) {
+    case WV_CLIMB: return !screening(f);
     case WV_JUDGE: return false;
     case WV_IMAGED: return wv_images_wants_gradient(f);
     default: return true;
@@ -893,6 +916,7 @@ static void tell_start(wvgd_fit *f, size_t k, double log_p, const double *x, con
         return;
     }
     p->tries++;
+    p->seen = 0;
     p->closer += nothing ? 2 * (double)p->tries / wv_policy.start_tries : wv_policy.start_wall_step;
     if ((double)p->tries >= wv_policy.start_tries)
         wv_ascent_end(f, k, false);
@@ -902,8 +926,9 @@ static void tell_start(wvgd_fit *f, size_t k, double log_p, const double *x, con
 
 static void tell_path(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
 {
-    f->explore.path[k].evaluations++;
-    f->explore.climbed++;
+    bool again = f->explore.path[k].seen;
+    f->explore.path[k].evaluations += !again;
+    f->explore.climbed += !again;
     if (f->explore.path[k].fresh)
         tell_start(f, k, log_p, x, g);
     else
@@ -913,12 +938,14 @@ static void tell_path(wvgd_fit *f, size_t k, double log_p, const double *x, cons
 static void tell_climb(wvgd_fit *f)
 {
     size_t n = 0, active = 0;
-    for (size_t k = 0; k < f->explore.paths; k++)
-        if (f->explore.path[k].active) {
-            tell_path(f, k, f->b.log_p[n], f->b.x + n * f->D, f->b.grad + n * f->D);
+    bool screened = screening(f);
+    for (size_t k = 0; k < f->explore.paths; k++) {
+        if (asks(f, k, screened)) {
+            tell_path(f, k, f->b.log_p[n], f->b.x + n * f->D, screened ? NULL : f->b.grad + n * f->D);
             n++;
-            active += f->explore.path[k].active ? 1 : 0;
         }
+        active += f->explore.path[k].active ? 1 : 0;
+    }
     if (!active)
         next_end(f);
 }
@@ -927,7 +954,8 @@ static void tell_climb(wvgd_fit *f)
 static bool without_modes(const wvgd_fit *f)
 {
     return !f->modes.n && (double)f->explore.starts > wv_policy.explore_hopeless_starts &&
-           f->explore.phase == WV_CLIMB && f->explore.path[0].fresh && !f->explore.path[0].tries;
+           f->explore.phase == WV_CLIMB && f->explore.path[0].fresh && !f->explore.path[0].seen &&
+           !f->explore.path[0].tries;
 }
 
 bool wv_explore_done(const wvgd_fit *f)

@@ -334,7 +334,7 @@ static bool take_step(wvgd_fit *f)
 bool wv_finisher_tell(wvgd_fit *f)
 {
     wv_finisher *c = &f->finish;
-    c->now.evaluations += f->differences.n ? f->differences.n : f->b.n;
+    c->now.evaluations += f->b.values;
     if (f->chains.now.arriving) {
         wv_chains_arrive(f);
         begin_trajectory(f);

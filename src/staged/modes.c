@@ -347,6 +347,16 @@ static bool mean_frame(wvgd_fit *f, double *frame)
     return made;
 }
 
+void wv_modes_scales(const wvgd_fit *f, double *scale)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *inverse = wv_arena_take(f->arena, D * D);
+    wv_dense_invert(D, f->modes.frame, inverse);
+    for (size_t i = 0; i < D; i++)
+        scale[i] = 1 / cblas_dnrm2((int)(D - i), inverse + i * (D + 1), (int)D);
+    wv_arena_release(f->arena, mark);
+}
+
 /* The mean of the relevant modes, and their mean squared distance from it, a dimension, in units of the frame. */
 static double variance_of_modes(wvgd_fit *f, const double *frame, double *centre)
 {

@@ -84,6 +84,9 @@ bool wv_modes_walled(wvgd_fit *f, const double *x, double log_p);
 bool wv_modes_too_light(const wvgd_fit *f, double elbo, double sd);
 void wv_modes_judge(wvgd_fit *f);
 
+/* Scales [D] of the frame along each coordinate with the others fixed. */
+void wv_modes_scales(const wvgd_fit *f, double *scale);
+
 /* Without modes the frame is round and has the user's scale. */
 void wv_modes_begin(wvgd_fit *f);
 
