@@ -334,7 +334,8 @@ void wv_draws_move(wv_draws *d, const double *x, const double *log_p, const doub
 {
     memcpy(d->x, x, d->n * d->shape.D * sizeof *x);
     memcpy(d->log_p, log_p, d->n * sizeof *log_p);
-    memcpy(d->grad, grad, d->n * d->shape.D * sizeof *grad);
+    if (d->shape.gradients)
+        memcpy(d->grad, grad, d->n * d->shape.D * sizeof *grad);
     memcpy(d->log_m, log_m, d->n * sizeof *log_m);
     d->known = 0; /* squares are those of other points */
 }

@@ -98,8 +98,7 @@ static size_t mixture_room(const wvgd_fit *f)
 /* Whether there may be bent coordinates. */
 static bool bends(const wvgd_fit *f)
 {
-    return f->staged && f->model.has_gradient && mixture_room(f) && f->opt.bend == WVGD_BEND_AUTO &&
-           (double)f->D <= wv_policy.bend_dimensions;
+    return f->staged && mixture_room(f) && f->opt.bend == WVGD_BEND_AUTO && (double)f->D <= wv_policy.bend_dimensions;
 }
 
 /* Cells that there may be at most. */

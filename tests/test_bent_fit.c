@@ -229,6 +229,52 @@ static void directions_are_refined(void **state)
     }
 }
 
+static wvgd_model blind_funnel(void)
+{
+    wvgd_model m = model_of(funnel, D);
+    m.has_gradient = false;
+    return m;
+}
+
+/* Values of the density are enough: differences are taken in u. */
+static void funnel_is_straightened_without_gradients(void **state)
+{
+    wvgd_model m = blind_funnel(), with = model_of(funnel, D);
+    (void)state;
+    for (int k = 11; k <= 13; k++) {
+        char seed[16];
+        snprintf(seed, sizeof seed, "%d", k);
+        found bent = run(&m, "auto", "1", seed), straight = run(&m, "never", "1", seed),
+              slopes = run(&with, "auto", "1", seed);
+        assert_true(bent.bent && bent.evaluations < straight.evaluations);
+        assert_true(bent.evaluations < (2 * D + 2) * slopes.evaluations);
+        assert_near(bent.evidence, 0, 4 * hypot(bent.se, 0.01));
+        assert_near(bent.mean[0], 0, 4 * hypot(bent.mean_se[0], 0.02));
+    }
+}
+
+/* All evaluations of a map are counted, also those for differences. */
+static void values_of_maps_are_counted(void **state)
+{
+    wvgd_model m = blind_funnel();
+    wvgd_fit *f = begin(&m, "auto", "1", "11");
+    wvgd_progress p;
+    wvgd_results r;
+    size_t in_maps = 0;
+    (void)state;
+    for (wvgd_get_progress(f, &p); strcmp(p.stage, "done");) {
+        size_t before = p.evaluations;
+        bool map = !strcmp(p.stage, "bend");
+        assert_int_equal(wvgd_step(f, NULL), WVGD_OK);
+        wvgd_get_progress(f, &p);
+        in_maps += map ? p.evaluations - before : 0;
+    }
+    wvgd_get_results(f, &r);
+    assert_true(in_maps > 0);
+    assert_int_equal(r.bend_evaluations, in_maps);
+    wvgd_free(f);
+}
+
 /* Pieces of the map are there for all coordinates, and for no others; what they are is tested in cli/bend.sh. */
 static void check_pieces(const wvgd_fit *f)
 {
@@ -304,23 +350,23 @@ static void ensemble_is_a_density(void **state)
 
 static void threads_change_nothing(void **state)
 {
-    wvgd_model m = model_of(funnel, D);
+    const wvgd_model models[] = {model_of(funnel, D), blind_funnel()};
     (void)state;
-    found one = run(&m, "auto", "1", "11"), two = run(&m, "auto", "2", "11");
-    assert_memory_equal(&one.evidence, &two.evidence, sizeof one.evidence);
-    assert_memory_equal(one.mean, two.mean, sizeof one.mean);
-    assert_int_equal(one.evaluations, two.evaluations);
+    for (size_t k = 0; k < 2; k++) {
+        found one = run(&models[k], "auto", "1", "11"), two = run(&models[k], "auto", "2", "11");
+        assert_memory_equal(&one.evidence, &two.evidence, sizeof one.evidence);
+        assert_memory_equal(one.mean, two.mean, sizeof one.mean);
+        assert_int_equal(one.evaluations, two.evaluations);
+    }
 }
 
 /* The fit goes on in another one after every batch of the stage, and of those before and after it. */
-static void goes_on_from_a_state(void **state)
+static void goes_on(const wvgd_model *m)
 {
-    wvgd_model m = model_of(funnel, D);
     wvgd_error error;
     wvgd_progress p;
-    (void)state;
-    found whole = run(&m, "auto", "1", "11");
-    wvgd_fit *f = begin(&m, "auto", "1", "11");
+    found whole = run(m, "auto", "1", "11");
+    wvgd_fit *f = begin(m, "auto", "1", "11");
     size_t moved = 0;
     for (wvgd_get_progress(f, &p); strcmp(p.stage, "done"); wvgd_get_progress(f, &p)) {
         if (strcmp(p.stage, "explore")) {
@@ -329,7 +375,7 @@ static void goes_on_from_a_state(void **state)
             assert_non_null(bytes);
             assert_int_equal(wvgd_save(f, bytes, size, &error), WVGD_OK);
             wvgd_free(f);
-            f = begin(&m, "auto", "1", "11");
+            f = begin(m, "auto", "1", "11");
             assert_int_equal(wvgd_restore(f, bytes, size, &error), WVGD_OK);
             free(bytes);
             moved++;
@@ -340,6 +386,14 @@ static void goes_on_from_a_state(void **state)
     assert_true(moved > 5);
     assert_memory_equal(&again.evidence, &whole.evidence, sizeof again.evidence);
     assert_memory_equal(again.mean, whole.mean, sizeof again.mean);
+}
+
+static void goes_on_from_a_state(void **state)
+{
+    wvgd_model with = model_of(funnel, D), without = blind_funnel();
+    (void)state;
+    goes_on(&with);
+    goes_on(&without);
 }
 
 static void finds_nothing_for_nothing(void **state)
@@ -355,10 +409,16 @@ static void finds_nothing_for_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(funnel_is_straightened),        cmocka_unit_test(banana_is_straightened),
-        cmocka_unit_test(collinear_axes_are_told_apart), cmocka_unit_test(directions_are_refined),
-        cmocka_unit_test(ensemble_is_a_density),         cmocka_unit_test(threads_change_nothing),
-        cmocka_unit_test(goes_on_from_a_state),          cmocka_unit_test(finds_nothing_for_nothing),
+        cmocka_unit_test(funnel_is_straightened),
+        cmocka_unit_test(banana_is_straightened),
+        cmocka_unit_test(collinear_axes_are_told_apart),
+        cmocka_unit_test(directions_are_refined),
+        cmocka_unit_test(funnel_is_straightened_without_gradients),
+        cmocka_unit_test(values_of_maps_are_counted),
+        cmocka_unit_test(ensemble_is_a_density),
+        cmocka_unit_test(threads_change_nothing),
+        cmocka_unit_test(goes_on_from_a_state),
+        cmocka_unit_test(finds_nothing_for_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

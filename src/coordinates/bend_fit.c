@@ -1463,7 +1463,6 @@ bool wv_bend_learn(wv_bend_pool *p, wv_bend *b, size_t n, const double *x, const
                    wv_arena *arena)
 {
     wv_bend_pool_take(p, n, x, log_p, grad);
-    wv_bend_count(b, 0, n);
     fit_all(p, b, false, arena);
     p->round++;
     p->batch++;

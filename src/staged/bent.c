@@ -50,7 +50,7 @@ static bool wanted(const wvgd_fit *f)
 
 void wv_bent_remember(wvgd_fit *f)
 {
-    if (wanted(f))
+    if (wanted(f) && (f->model.has_gradient || wv_staged_wants_gradient(f)))
         wv_bend_pool_take(&f->pool, f->b.n, f->b.x, f->b.log_p, f->b.grad);
 }
 
@@ -68,9 +68,13 @@ bool wv_bent_begin(wvgd_fit *f)
     for (size_t k = 1; k < f->mix.K; k++)
         heaviest = f->mix.w[k] > f->mix.w[heaviest] ? k : heaviest;
     const wv_draws *d = &f->closing.draws;
-    wv_bend_pool_take(&f->pool, d->n, d->x, d->log_p, d->grad);
-    if (!wv_bend_find(&f->pool, &f->bend, f->mix.mu + heaviest * f->D, f->mix.root + heaviest * f->D * f->D, f->arena))
+    if (d->shape.gradients)
+        wv_bend_pool_take(&f->pool, d->n, d->x, d->log_p, d->grad);
+    if (!wv_bend_find(&f->pool, &f->bend, f->mix.mu + heaviest * f->D, f->mix.root + heaviest * f->D * f->D,
+                      f->arena)) {
+        wv_bend_pool_reopen(&f->pool);
         return false;
+    }
     wv_mixture_copy(&f->bent.straight, &f->mix);
     f->bent.wanted = f->growth.wanted;
     f->bent.elbo = f->fitting.elbo;
@@ -123,6 +127,7 @@ static void enter(wvgd_fit *f)
 bool wv_bent_tell(wvgd_fit *f)
 {
     bool last = wv_bend_learn(&f->pool, &f->bend, f->b.n, f->b.x, f->b.log_p, f->b.grad, f->arena);
+    wv_bend_count(&f->bend, 0, f->b.values);
     if (last)
         enter(f);
     return last;
@@ -156,16 +161,23 @@ void wv_bent_set_cells(wv_bent *b, bool cells)
 }
 
 /* ---- draws and mixture between u and x --------------------------------------------------------------------------- */
+/* Gradients of the closing draws; NULL: they have none. */
+static double *copy_gradients(const wvgd_fit *f)
+{
+    const wv_draws *d = &f->closing.draws;
+    size_t size = d->n * f->D;
+    return d->shape.gradients ? memcpy(wv_arena_take(f->arena, size), d->grad, size * sizeof(double)) : NULL;
+}
+
 /* All closing draws, by the map or by its inverse; log m changes as log p does. */
 static void move_draws(wvgd_fit *f, bool to_user)
 {
     const wv_draws *d = &f->closing.draws;
     size_t n = d->n, D = f->D, mark = wv_arena_mark(f->arena);
     double *x = wv_arena_take(f->arena, n * D), *log_p = wv_arena_take(f->arena, n),
-           *log_m = wv_arena_take(f->arena, n), *grad = wv_arena_take(f->arena, n * D);
+           *log_m = wv_arena_take(f->arena, n), *grad = copy_gradients(f);
     memcpy(log_p, d->log_p, n * sizeof *log_p);
     memcpy(log_m, d->log_m, n * sizeof *log_m);
-    memcpy(grad, d->grad, n * D * sizeof *grad);
     if (to_user) {
         wv_bend_forward(&f->bend, n, d->x, x, NULL, f->arena);
         wv_bend_push(&f->bend, n, d->x, log_p, grad, f->arena);
@@ -183,11 +195,10 @@ wv_draws wv_bent_view(wvgd_fit *f)
 {
     const wv_draws *d = &f->closing.draws;
     size_t n = d->n, D = f->D;
-    wv_draws_numbers u = {wv_arena_take(f->arena, n * D), wv_arena_take(f->arena, n), wv_arena_take(f->arena, n * D),
+    wv_draws_numbers u = {wv_arena_take(f->arena, n * D), wv_arena_take(f->arena, n), copy_gradients(f),
                           wv_arena_take(f->arena, n), wv_arena_take(f->arena, n)};
     memcpy(u.log_p, d->log_p, n * sizeof *u.log_p);
     memcpy(u.log_m, d->log_m, n * sizeof *u.log_m);
-    memcpy(u.grad, d->grad, n * D * sizeof *u.grad);
     wv_bend_inverse(&f->bend, n, d->x, u.x, f->arena);
     wv_bend_pull(&f->bend, n, u.x, u.log_p, u.grad, f->arena);
     wv_bend_pull(&f->bend, n, u.x, u.log_m, NULL, f->arena);

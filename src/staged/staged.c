@@ -428,12 +428,11 @@ static wv_stage after_trial(wvgd_fit *f)
     wv_trial_decision next = wv_decide_after_trial(&g, &t);
     if (next == WV_DECIDE_GROW && wv_bent_begin(f))
         return WV_BEND;
+    if (next == WV_DECIDE_GROW && !has_gradients(f) && !f->recent.n) /* what to split by, or to bend, comes first */
+        return begin_fit(f, false);
     wv_bent_forget(f);
     switch (next) {
-    case WV_DECIDE_GROW:
-        if (!has_gradients(f) && !f->recent.n) /* what to split by comes first */
-            return begin_fit(f, false);
-        return grow(f, 0, e) ? begin_fit(f, has_gradients(f)) : begin_close(f);
+    case WV_DECIDE_GROW: return grow(f, 0, e) ? begin_fit(f, has_gradients(f)) : begin_close(f);
     case WV_DECIDE_PROBE:
         f->growth.probes++;
         f->growth.probe_elbo = f->fitting.elbo;
@@ -753,6 +752,7 @@ bool wv_staged_wants_gradient(const wvgd_fit *f)
     case WV_EXPLORE: return wv_explore_wants_gradient(f);
     case WV_FIT:
     case WV_PROBE:
+    case WV_BEND:
     case WV_CERTIFY:
     case WV_FINISH:
     case WV_REFINE: return true;
