@@ -1,5 +1,6 @@
 /* nogradient.c - models without gradients: what differences cost, and whether results are right.
  *     nogradient [gradients] [large] [classics] [tables] [noise] [targets] [walls] [odd] [--seeds N] [--first SEED]
+ *         [--bend auto|never]
  * gradients: twelve targets with their gradients and without. Columns: evaluations of each (means over seeds), their
  *     ratio beside the most that it may be, 2D + 2; the largest difference between the two log evidences over both
  *     standard errors; the largest error of the one without over its standard error; reliable verdicts of each.
@@ -28,6 +29,7 @@
 enum { MOST = 64, BINS = 40 };
 static const double pi = 3.14159265358979323846;
 static unsigned long seeds = 3, first_seed = 101;
+static const char *bend; /* NULL: the default */
 
 typedef struct {
     bool failed, reliable;
@@ -45,6 +47,8 @@ static outcome fit(const wvgd_model *model, unsigned long seed)
     wvgd_options_init(&o);
     o.seed = seed;
     o.most_particles = 80; /* as in the program */
+    if (bend && wvgd_options_set(&o, "bend", bend, &error) != WVGD_OK)
+        return out;
     wvgd_fit *f = wvgd_new(model, &o, NULL, &error);
     if (f && wvgd_run(f, NULL, NULL, &error) == WVGD_OK) {
         wvgd_get_results(f, &r);
@@ -914,6 +918,8 @@ int main(int argc, char **argv)
             seeds = strtoul(argv[i + 1], NULL, 10);
         if (!strcmp(argv[i], "--first"))
             first_seed = strtoul(argv[i + 1], NULL, 10);
+        if (!strcmp(argv[i], "--bend"))
+            bend = argv[i + 1];
     }
     if (argc > 2 && !strcmp(argv[1], "one"))
         return one(argv[2]);

@@ -468,6 +468,12 @@ static bool stalled(const wvgd_fit *f, const wv_path *p)
            (p->slope < wv_policy.ascent_level || !wv_modes_far_below(f, p->log_p));
 }
 
+/* What a step may seem to gain less near a top, where densities are noisy. */
+static double noise(const wvgd_fit *f)
+{
+    return f->differences.room ? wv_policy.ascent_noise * wv_differences_roughness(&f->differences) : 0;
+}
+
 static void accept_trial(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
 {
     wv_path *p = &f->explore.path[k];
@@ -477,7 +483,7 @@ static void accept_trial(wvgd_fit *f, size_t k, double log_p, const double *x, c
     keep_pair(f, k, log_p, g);
     if (p->accepted && enters_spike(f, k, log_p, gradient))
         p->past = 1;
-    p->stalls = log_p - p->log_p < wv_policy.ascent_small_gain ? p->stalls + 1 : 0;
+    p->stalls = log_p - p->log_p < wv_policy.ascent_small_gain + noise(f) ? p->stalls + 1 : 0;
     p->log_p = log_p;
     p->accepted++;
     memcpy(f->explore.path_x + k * f->D, x, f->D * sizeof *x);
@@ -578,7 +584,7 @@ void wv_ascent_advance(wvgd_fit *f, size_t k, double log_p, const double *x, con
 {
     wv_path *p = &f->explore.path[k];
     double slope = g ? cblas_ddot((int)f->D, f->explore.path_p + k * f->D, 1, g, 1) : INFINITY;
-    bool rises = log_p >= p->log_p + wv_policy.ascent_armijo * p->step * p->slope,
+    bool rises = log_p >= p->log_p + wv_policy.ascent_armijo * p->step * p->slope - noise(f),
          flat = slope <= wv_policy.ascent_curvature * p->slope;
     size_t most = (size_t)wv_policy.ascent_looks;
     if (p->feeling) {
