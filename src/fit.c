@@ -696,12 +696,10 @@ static void take_scales(wvgd_fit *f)
 }
 
 /* The search learns scales from curvature, but for ascents once there is a mode and differences are exact. */
-static wv_scales scales_known(const wvgd_fit *f)
+static bool learns_scales(const wvgd_fit *f)
 {
-    bool ascents = f->modes.n && f->explore.phase != WV_ALONE;
-    if (f->stage != WV_EXPLORE)
-        return WV_SCALES_KNOWN;
-    return ascents && wv_differences_exact(&f->differences) ? WV_SCALES_AT_TOPS : WV_SCALES_SOUGHT;
+    bool known = f->modes.n && f->explore.phase != WV_ALONE && wv_differences_exact(&f->differences);
+    return f->stage == WV_EXPLORE && !known;
 }
 
 /* The batch of the solver is there. Where it wants gradients that the model does not have, the stencil is made. */
@@ -710,10 +708,10 @@ static void make_question(wvgd_fit *f)
     wv_differences *d = &f->differences;
     wv_differences_leave(d);
     if (d->room && f->b.n && wv_staged_wants_gradient(f)) {
-        wv_scales known = scales_known(f);
-        if (known != WV_SCALES_SOUGHT && !d->again) /* else its answers have shown better scales */
+        bool learn = learns_scales(f);
+        if (!learn && !d->again) /* else its answers have shown better scales */
             take_scales(f);
-        wv_differences_expand(d, f->b.n, f->b.x, known);
+        wv_differences_expand(d, f->b.n, f->b.x, learn);
     }
     wv_bend_show(&f->bend, d->n ? d->n : f->b.n, d->n ? d->x : f->b.x, f->arena);
 }
@@ -784,7 +782,6 @@ static void clean(wvgd_fit *f, const double *log_p, const double *grad)
         else if (grad && grad != b->grad)
             memcpy(b->grad + i * f->D, grad + i * f->D, f->D * sizeof(double));
     }
-    f->count.points += b->n;
 }
 
 /* The batch gets its answers. False: it is asked for again, since its stencil was too narrow or too wide. */
@@ -797,6 +794,7 @@ static bool answer(wvgd_fit *f, const double *log_p, const double *grad)
     f->count.widened += points ? q.n / points * f->b.extra : 0;
     if (!d->n) {
         clean(f, log_p, q.grad ? grad : NULL);
+        f->count.points += points;
         if (f->bend.on)
             wv_bend_pull(&f->bend, points, f->b.x, f->b.log_p, q.grad ? f->b.grad : NULL, f->arena);
         return true;
@@ -808,6 +806,8 @@ static bool answer(wvgd_fit *f, const double *log_p, const double *grad)
         return false;
     wv_outcome_set_roughness(&f->outcome, wv_differences_roughness(d));
     clean(f, f->b.log_p, f->b.grad);
+    if (f->stage != WV_EXPLORE || f->explore.phase != WV_CLIMB) /* else these came as densities before */
+        f->count.points += points;
     return true;
 }
 

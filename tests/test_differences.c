@@ -65,10 +65,10 @@ static double stepped(const double *x)
 
 /* Asks until the steps are right: points, log densities and gradients of the last stencil. Returns the number of
  * stencils. */
-static int settle(wv_differences *d, density *f, const double *x, wv_scales scales, double *log_p, double *grad)
+static int settle(wv_differences *d, density *f, const double *x, bool learn, double *log_p, double *grad)
 {
     for (int times = 1;; times++) {
-        wv_differences_expand(d, POINTS, x, scales);
+        wv_differences_expand(d, POINTS, x, learn);
         assert_true(d->n <= POINTS * (2 * D + 2));
         double *told = malloc(d->n * sizeof *told);
         for (size_t k = 0; k < d->n; k++)
@@ -108,7 +108,7 @@ static void slopes_are_those_of_the_density(void **state)
     random_points(x);
     assert_true(wv_differences_new(&d, D, POINTS));
     for (int round = 0; round < 3; round++)
-        settle(&d, smooth, x, WV_SCALES_SOUGHT, log_p, grad);
+        settle(&d, smooth, x, true, log_p, grad);
     assert_true(worst_slope(x, grad) < 4e-6);
     for (size_t i = 0; i < 3; i++)
         assert_true(d.scale[i] > sd[i] / 3 && d.scale[i] < 3 * sd[i]);
@@ -129,7 +129,7 @@ static void steps_follow_the_noise(void **state)
         assert_true(wv_differences_new(&d, D, POINTS));
         wv_differences_set_scale(&d, sd);
         for (int round = 0; round < 5; round++)
-            settle(&d, noisy, x, WV_SCALES_KNOWN, log_p, grad);
+            settle(&d, noisy, x, false, log_p, grad);
         double found = wv_differences_noise(&d), best = cbrt(3 * noise_level);
         assert_true(found > noise_level / 2.5 && found < 2.5 * noise_level);
         assert_true(wv_differences_longest(&d) > 0.6 * best && wv_differences_longest(&d) < 1.6 * best);
@@ -148,27 +148,28 @@ static void one_side_where_values_are_exact(void **state)
     random_points(x);
     assert_true(wv_differences_new(&d, D, POINTS));
     wv_differences_set_scale(&d, sd);
-    settle(&d, smooth, x, WV_SCALES_KNOWN, log_p, grad);
+    settle(&d, smooth, x, false, log_p, grad);
     assert_int_equal(d.sides, 2); /* nothing is known of the noise yet */
     for (int round = 0; round < 3; round++) {
-        assert_int_equal(settle(&d, smooth, x, WV_SCALES_KNOWN, log_p, grad), 1);
+        assert_int_equal(settle(&d, smooth, x, false, log_p, grad), 1);
         assert_int_equal(d.sides, 1);
         assert_true(worst_slope(x, grad) < 1e-5);
         assert_true(wv_differences_noise(&d) < 1e-13);
     }
-    wv_differences_expand(&d, POINTS, x, WV_SCALES_KNOWN);
+    wv_differences_expand(&d, POINTS, x, false);
     assert_int_equal(d.n, POINTS * (D + 1) + 3); /* noise is known: one probe a batch */
     wv_differences_leave(&d);
-    settle(&d, smooth, x, WV_SCALES_SOUGHT, log_p, grad);
+    settle(&d, smooth, x, true, log_p, grad);
     assert_int_equal(d.sides, 2);
     wv_differences_set_scale(&d, sd);
-    assert_true(settle(&d, stepped, x, WV_SCALES_KNOWN, log_p, grad) > 1);
+    settle(&d, stepped, x, false, log_p, grad); /* from one side; so few points may be tops */
+    assert_true(settle(&d, stepped, x, false, log_p, grad) > 1);
     assert_int_equal(d.sides, 2);
     wv_differences_free(&d);
     assert_true(wv_differences_new(&d, D, POINTS));
     wv_differences_set_scale(&d, sd);
     for (noise_level = 1e-9, noise_count = 0; noise_count < 2000;)
-        settle(&d, noisy, x, WV_SCALES_KNOWN, log_p, grad);
+        settle(&d, noisy, x, false, log_p, grad);
     assert_int_equal(d.sides, 2);
     wv_differences_free(&d);
 }
@@ -185,13 +186,34 @@ static void one_side_at_a_wall(void **state)
     x[1] = sd[1]; /* no density */
     assert_true(wv_differences_new(&d, D, POINTS));
     wv_differences_set_scale(&d, sd);
-    settle(&d, walled, x, WV_SCALES_KNOWN, log_p, grad);
+    settle(&d, walled, x, false, log_p, grad);
     assert_true(log_p[0] == -INFINITY);
     for (size_t i = 0; i < D; i++)
         assert_true(grad[i] == 0);
     for (size_t i = 0; i < D; i++) /* the others are compared with the function as it is */
         grad[i] = smooth_slope(x, i);
     assert_true(worst_slope(x, grad) < 2e-4);
+    wv_differences_free(&d);
+}
+
+/* At tops differences from one side vanish: both sides tell that these are no plateaus. */
+static void tops_are_no_plateaus(void **state)
+{
+    (void)state;
+    wv_differences d;
+    double x[POINTS * D] = {0}, others[POINTS * D], log_p[POINTS], grad[POINTS * D];
+    random_points(others);
+    assert_true(wv_differences_new(&d, D, POINTS));
+    wv_differences_set_scale(&d, sd);
+    settle(&d, smooth, others, false, log_p, grad);
+    for (int round = 0; round < 3; round++) {
+        assert_int_equal(settle(&d, smooth, x, false, log_p, grad), 1); /* x: the top */
+        assert_int_equal(d.sides, 1);
+        assert_int_equal(settle(&d, smooth, x, false, log_p, grad), 1);
+        assert_int_equal(d.sides, 2);
+    }
+    assert_true(wv_differences_exact(&d));
+    assert_int_equal(d.repeats, 0);
     wv_differences_free(&d);
 }
 
@@ -205,7 +227,7 @@ static void steps_reach_over_plateaus(void **state)
     assert_true(wv_differences_new(&d, D, POINTS));
     wv_differences_set_scale(&d, sd);
     for (int round = 0; round < 8; round++)
-        settle(&d, stepped, x, WV_SCALES_KNOWN, log_p, grad);
+        settle(&d, stepped, x, false, log_p, grad);
     assert_true(worst_slope(x, grad) < 0.3);
     wv_differences_free(&d);
 }
@@ -432,6 +454,7 @@ int main(void)
         cmocka_unit_test(steps_follow_the_noise),
         cmocka_unit_test(one_side_where_values_are_exact),
         cmocka_unit_test(one_side_at_a_wall),
+        cmocka_unit_test(tops_are_no_plateaus),
         cmocka_unit_test(steps_reach_over_plateaus),
         cmocka_unit_test(fits_are_as_good),
         cmocka_unit_test(modes_are_found_in_noise),

@@ -58,20 +58,21 @@ void wv_differences_set_scale(wv_differences *d, const double *scale)
 
 /* Numbers that a saved state holds. */
 typedef struct {
-    size_t again, repeats;
+    size_t again, repeats, doubt;
     double top;
     wv_noise noise, near;
 } saved;
 
 bool wv_differences_archive(wv_differences *d, wv_archive *a)
 {
-    saved s = {d->again, d->repeats, d->top, d->noise, d->near};
+    saved s = {d->again, d->repeats, d->doubt, d->top, d->noise, d->near};
     if (!d->room)
         return true;
     wv_archive_values(a, &s, sizeof s);
     if (wv_archive_reading(a)) {
         d->again = s.again;
         d->repeats = s.repeats;
+        d->doubt = s.doubt;
         d->top = s.top;
         d->noise = s.noise;
         d->near = s.near;
@@ -116,7 +117,7 @@ static double forward_step(double noise)
 
 bool wv_differences_exact(const wv_differences *d)
 {
-    bool plateaus = false;
+    bool plateaus = d->doubt;
     for (size_t i = 0; i < d->D; i++)
         plateaus |= d->least[i] > 0;
     return d->noise.seen && !plateaus && forward_step(wv_differences_noise(d)) < wv_policy.differences_forward;
@@ -170,7 +171,7 @@ static void move(const wv_differences *d, const double *x, size_t i, double step
     to[i] += steps * fmax(d->step[i], resolved * fabs(x[i]));
 }
 
-void wv_differences_expand(wv_differences *d, size_t n, const double *x, wv_scales scales)
+void wv_differences_expand(wv_differences *d, size_t n, const double *x, bool learn)
 {
     const wv_noise *wanted = n < WV_DIFFERENCES_KEPT ? &d->noise : &d->near;
     size_t D = d->D, most = wanted->seen < WV_DIFFERENCES_KEPT ? (size_t)wv_policy.differences_probes : 1,
@@ -179,8 +180,8 @@ void wv_differences_expand(wv_differences *d, size_t n, const double *x, wv_scal
     d->points = n;
     d->turn = d->noise.seen;
     d->probes = half < most ? half : most;
-    d->scales = scales;
-    d->sides = scales != WV_SCALES_SOUGHT && wv_differences_exact(d) ? 1 : 2;
+    d->learn = learn;
+    d->sides = !learn && wv_differences_exact(d) ? 1 : 2;
     d->n = n * (d->sides * D + 1) + values_of_probe(d) * d->probes;
     for (size_t i = 0; i < D; i++)
         d->step[i] = d->sides == 1 ? d->scale[i] * forward_step(noise) : step_of(d, i, noise);
@@ -239,6 +240,12 @@ static void note(wv_noise *to, double sd)
     to->sd[to->seen++ % WV_DIFFERENCES_KEPT] = sd;
 }
 
+/* Once scales are known: does a point of this log density say nothing of steps? A walk has gone astray. */
+static bool astray(const wv_differences *d, double log_p)
+{
+    return !d->learn && log_p < d->top - wv_policy.differences_astray * (double)(d->D + 1);
+}
+
 /* Notes what the fourth differences at the probes say of the noise. */
 static void measure_noise(wv_differences *d, const double *told)
 {
@@ -250,7 +257,7 @@ static void measure_noise(wv_differences *d, const double *told)
         row r = row_of(d, told, at.point, at.coordinate);
         double fourth = told[at.value[0]] - 4 * r.ahead + 6 * r.at - 4 * told[at.behind] + told[at.value[1]];
         double sd = fmax(fabs(fourth) / factor, rounding * fabs(r.at));
-        if (!isfinite(fourth))
+        if (!isfinite(fourth) || astray(d, r.at))
             continue;
         note(&d->noise, sd);
         if (r.at > d->top - wv_policy.differences_near * (double)(d->D + 1))
@@ -296,27 +303,32 @@ static double error_of(double step, double scale, double noise)
     return noise / h + h * h / 6;
 }
 
+/* Are most differences noise? */
+static bool vanishes(const shown *s)
+{
+    return 2 * s->level > s->rows;
+}
+
 /* Scale and least step of coordinate i from what was shown there. Whether the step was so wrong that the answers are of
  * no use. */
 static bool adapt(wv_differences *d, size_t i, const shown *s, double noise)
 {
     const double longer = wv_policy.differences_stretch;
     double used = d->step[i];
-    bool sought = d->scales == WV_SCALES_SOUGHT, one = d->sides == 1, some = 2 * s->level > s->rows,
-         lost = 2 * s->lost > s->points;
-    bool level = some && (one || step_of(d, i, noise) < longer * used);
-    if (sought && 2 * s->curved > s->rows) {
+    bool one = d->sides == 1, vanish = vanishes(s), lost = 2 * s->lost > s->points,
+         level = vanish && !one && step_of(d, i, noise) < longer * used;
+    if (d->learn && 2 * s->curved > s->rows) {
         d->scale[i] = exp(-s->log_sum / s->curved / 2);
         d->least[i] = 0;
     }
-    if (level && sought)
+    if (level && d->learn)
         d->scale[i] *= longer;
     else if (level)
-        d->least[i] = fmax(longer * used, one ? step_of(d, i, noise) : 0) / d->scale[i];
+        d->least[i] = longer * used / d->scale[i];
     if (lost)
         d->scale[i] /= longer;
     double now = step_of(d, i, noise), was = error_of(used, d->scale[i], noise);
-    return (level && now > used && d->scales != WV_SCALES_AT_TOPS) || lost ||
+    return (level && now > used) || (vanish && one && d->points >= WV_DIFFERENCES_KEPT) || lost ||
            (was > wv_policy.differences_error &&
             error_of(now, d->scale[i], noise) < wv_policy.differences_better * was);
 }
@@ -334,7 +346,7 @@ static bool ask_again(wv_differences *d, bool wrong)
 bool wv_differences_collapse(wv_differences *d, const double *told, double *log_p, double *grad)
 {
     size_t D = d->D, n = d->points;
-    bool wrong = false;
+    bool wrong = false, vanish = false;
     measure_noise(d, told);
     double noise = wv_differences_noise(d);
     memcpy(log_p, told, n * sizeof *told);
@@ -343,10 +355,13 @@ bool wv_differences_collapse(wv_differences *d, const double *told, double *log_
         for (size_t k = 0; k < n; k++) {
             row r = row_of(d, told, k, i);
             grad[k * D + i] = isfinite(r.at) ? slope(r) : 0;
-            show(&s, r, noise);
+            if (!astray(d, r.at))
+                show(&s, r, noise);
         }
         wrong |= s.points > 0 && adapt(d, i, &s, noise);
+        vanish |= vanishes(&s);
     }
+    d->doubt = vanish; /* few points may be tops: the next batch tells */
     d->n = 0;
     return !ask_again(d, wrong);
 }

@@ -9,14 +9,6 @@
 
 enum { WV_DIFFERENCES_KEPT = 16 }; /* measurements of noise */
 
-/* What is known of scales, over which slopes change. */
-typedef enum {
-    WV_SCALES_SOUGHT,  /* nothing: they are those of the curvature that answers show, for which both sides are asked for
-                        */
-    WV_SCALES_AT_TOPS, /* they are known, but points may be tops, where differences vanish as they do on plateaus */
-    WV_SCALES_KNOWN
-} wv_scales;
-
 /* The last measurements of sds of what is not smooth in log densities. */
 typedef struct {
     size_t seen; /* so far */
@@ -27,6 +19,7 @@ typedef struct {
     /* ---- saved ---- */
     size_t again;         /* times that the batch has been asked for again */
     size_t repeats;       /* the same of all batches */
+    size_t doubt;         /* 1: differences from one side have vanished, on plateaus or at tops; both sides tell */
     double top;           /* the largest log density so far */
     wv_noise noise, near; /* anywhere; not far below the top */
     double *scale;        /* [D] distance over which the slope changes by its inverse */
@@ -35,7 +28,7 @@ typedef struct {
     /* ---- from one ask to its tell ---- */
     size_t D, room;         /* points at most; 0: the model has gradients */
     size_t points;          /* of the batch */
-    wv_scales scales;       /* what was known of them */
+    bool learn;             /* scales from its curvature */
     size_t sides;           /* of a point along each coordinate that are asked for: 1 or 2 */
     size_t probes, turn;    /* places where noise is measured; along which coordinate the first is */
     size_t n;               /* values asked for; 0: the batch itself is asked for */
@@ -54,11 +47,12 @@ void wv_differences_free(wv_differences *d);
 void wv_differences_set_scale(wv_differences *d, const double *scale);
 bool wv_differences_archive(wv_differences *d, wv_archive *a);
 
-/* Is one side enough? Noise is little, and no plateau has been met. */
+/* Is one side enough? Noise is little, and differences do not vanish. */
 bool wv_differences_exact(const wv_differences *d);
 
-/* Fills x with what is asked for about the batch x[n][D]. */
-void wv_differences_expand(wv_differences *d, size_t n, const double *x, wv_scales scales);
+/* Fills x with what is asked for about the batch x[n][D]. `learn`: scales become those of the curvature that answers
+ * show, for which both sides are asked for. */
+void wv_differences_expand(wv_differences *d, size_t n, const double *x, bool learn);
 
 /* Where the answers may be put, log_p[n]. */
 double *wv_differences_lend(const wv_differences *d);
