@@ -592,7 +592,7 @@ static json_t *describe_run(const run_view *v)
     static const char *const keys[] = {"version",     "command", "model",      "data",        "priors",
                                        "options",     "stop",    "iterations", "evaluations", "bad_points",
                                        "zero_points", "seconds", "evidence",   "distortion",  "diagnostics",
-                                       "verdict",     "modes",   "posterior"};
+                                       "verdict",     "modes",   "posterior",  "certificate", "finish"};
     json_t *o = json_object();
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
         if (json_object_get(v->run, keys[k]))

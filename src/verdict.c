@@ -154,10 +154,10 @@ static void about_finish(wvgd_fit *f)
             s->needed);
     if (s->result == WV_FINISH_UNSETTLED)
         say(f,
-            "the fit has not converged: after %zu trajectories the chains that complete it have errors of %.2g sds in "
-            "means and %.2g in log sds (limits %g and %g): %s",
+            "the fit has not converged: after %zu trajectories its chains have errors of %.2g sds in means and %.2g in "
+            "log sds (limits %g and %g) and are correlated over %.2g trajectories: %s",
             s->trajectory, fmin(s->mean_se, largest_shown), fmin(s->sd_se, largest_shown), wv_policy.finish_mean_se,
-            wv_policy.finish_sd_se,
+            wv_policy.finish_sd_se, s->tau,
             s->trajectory < WV_FINISH_TRAJECTORIES ? "raise --max-evaluations"
                                                    : "transform the parameters to be closer to Gaussian");
 }

@@ -159,6 +159,35 @@ static void a_hopeless_proposal_is_replaced(void **state)
     wvgd_model_close(&model);
 }
 
+/* Two narrow Gaussians that cross, with one component: chains need some ten trajectories to get from one arm to the
+ * other. A walk that is too short for that remembers where it began: log evidences were then 0.08 too low on average.
+ */
+static void slow_chains_walk_on(void **state)
+{
+    (void)state;
+    enum { SEEDS = 8 };
+    wvgd_model model;
+    const double weight[] = {1, 1}, mean[] = {0, 0, 1, 1}, cov[] = {1, 0, 0, 0.04, 0.04, 0, 0, 1};
+    double sum = 0, squares = 0;
+    assert_int_equal(target_mixture(&model, 2, 2, weight, mean, cov), 0);
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        wvgd_results r;
+        wvgd_options o = options_of(seed, WVGD_FINISH_ALWAYS);
+        o.components = 1;
+        wvgd_fit *fit = fit_of(&model, &o, &r);
+        if (!strcmp(r.finish, "settled")) { /* two thirds of them count, or a half */
+            assert_true((double)r.finish_trajectories > 1.4 * 5 * r.finish_tau);
+            assert_near(r.evidence.value, target_truth_of(&model).log_evidence, 4 * r.evidence.se);
+        }
+        double error = r.evidence.value - target_truth_of(&model).log_evidence;
+        sum += error / SEEDS;
+        squares += error * error / SEEDS;
+        wvgd_free(fit);
+    }
+    assert_true(fabs(sum) < 3 * sqrt(squares / SEEDS) && fabs(sum) < 0.04);
+    wvgd_model_close(&model);
+}
+
 /* exp(-(|x| - 2)^2 / (2 0.1^2)) in 4 dimensions with 16 components: a part of the shell is missing, but draws of the
  * rest still tell the evidence, with states. */
 enum { SHELL = 4 };
@@ -286,6 +315,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_gaussian_stays_what_it_is),
         cmocka_unit_test(states_follow_a_known_posterior),
+        cmocka_unit_test(slow_chains_walk_on),
         cmocka_unit_test(draws_count_where_a_part_is_missing),
         cmocka_unit_test(a_hopeless_proposal_is_replaced),
         cmocka_unit_test(limits_are_kept),

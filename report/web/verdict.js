@@ -38,6 +38,16 @@ function gapText(gap) {
 const tile = (name, value, text) =>
     h("div", { class: "tile" }, h("dt", {}, name), h("dd", {}, h("strong", {}, value), text ? h("span", {}, text) : null));
 
+// Walks that looked for mass that the final draws missed.
+function walks(c) {
+    if (!c || !(c.walks > 0)) return null;
+    return tile(
+        "Walks",
+        count(c.walks),
+        `from the final draws; ${count(c.outside)} reached points where the draws lack mass; ${count(c.evaluations)} of the evaluations`,
+    );
+}
+
 // Chains that completed the fit, if there were any.
 function chains(f) {
     if (!f || !(f.trajectories > 0)) return null;
@@ -45,7 +55,7 @@ function chains(f) {
         "Chains",
         `${count(f.chains)} \u00d7 ${count(f.trajectories)}`,
         `${f.result}; between-chain errors ${format(f.mean_se ?? NaN, 2)} sds of means, ${format(f.sd_se ?? NaN, 2)} of log sds; split R\u0302 ${fixed(f.rhat ?? NaN, 3)}; ` +
-            `acceptance ${fixed(f.acceptance ?? NaN, 2)}; autocorrelation ${fixed(f.autocorrelation ?? NaN, 1)} trajectories; ${count(f.states)} states among the draws`,
+            `acceptance ${fixed(f.acceptance ?? NaN, 2)}, of jumps ${fixed(f.jumps ?? NaN, 2)}; autocorrelation ${fixed(f.autocorrelation ?? NaN, 1)} trajectories; ${count(f.states)} states among the draws; ${count(f.evaluations)} of the evaluations`,
     );
 }
 
@@ -80,6 +90,7 @@ function tiles() {
                 ? `from ${plural(modes.starts, "start")}; ${count(modes.hit_once)} found only once; ${modes.expected_unseen == null ? "too few to estimate how many are missed" : `${format(modes.expected_unseen, 2)} missed by estimate`}`
                 : "not searched for",
         ),
+        walks(run.certificate),
         chains(run.finish),
         tile("Distortion", withError(distortion), "mean cost between a posterior point and its particle"),
     );

@@ -17,6 +17,12 @@ size_t wv_chain_states_first(const wvgd_fit *f)
     return (size_t)((double)s->trajectory / (s->hopeless ? wv_policy.finish_burn_hopeless : wv_policy.finish_burn));
 }
 
+bool wv_chain_states_slow(const wvgd_fit *f)
+{
+    const wv_finished *s = &f->finish.now;
+    return (double)(s->trajectory - wv_chain_states_first(f)) < wv_policy.finish_times * s->tau;
+}
+
 double *wv_chain_states_drawn(wvgd_fit *f, size_t *n)
 {
     const wv_draws *b = &f->closing.draws;
@@ -233,7 +239,7 @@ bool wv_chain_states_settled(wvgd_fit *f)
             c->now.sd_se = fmax(c->now.sd_se, sd_se[k] / sqrt(var[k]));
     wv_arena_release(f->arena, mark);
     return c->now.mean_se < wv_policy.finish_mean_se && c->now.sd_se < wv_policy.finish_sd_se &&
-           c->now.drift < wv_policy.finish_drift;
+           c->now.drift < wv_policy.finish_drift && !wv_chain_states_slow(f);
 }
 
 bool wv_chain_states_moments(wvgd_fit *f, size_t first, double ridge, double *mean, double *root)

@@ -14,6 +14,9 @@ size_t wv_chain_states_ratios(const wvgd_fit *f, size_t stride, double *p);
 /* Works out errors between chains, drift, R-hat and the evidence; whether all is settled. */
 bool wv_chain_states_settled(wvgd_fit *f);
 
+/* Whether the states of a chain span too few of the autocorrelation times that were last worked out. */
+bool wv_chain_states_slow(const wvgd_fit *f);
+
 /* Mean [D] and Cholesky factor [D][D] of the covariance of states from trajectory `first` on, with so much of the
  * variances added; false: none. */
 bool wv_chain_states_moments(wvgd_fit *f, size_t first, double ridge, double *mean, double *root);

@@ -277,7 +277,7 @@ static bool look(wvgd_fit *f)
         c->now.hopeless = 1;
     if ((double)T >= least && wv_chain_states_settled(f))
         return true;
-    if (c->now.hopeless && (double)c->now.learnt < wv_policy.finish_learn)
+    if ((c->now.hopeless || wv_chain_states_slow(f)) && (double)c->now.learnt < wv_policy.finish_learn)
         learn_metric(f);
     return false;
 }

@@ -289,6 +289,16 @@ for (const run of ["staged", "own"]) {
     await page.close();
 }
 
+// ---- chains that completed the fit, and walks that looked at it --------------------------------------------------------------------------------
+{
+    const { page } = await open("chains");
+    const text = await page.innerText("#verdict");
+    for (const word of ["Chains", "128 \u00d7", "settled; between-chain errors", "split R", "acceptance 0.", "autocorrelation", "bridge between draws and chains", "Walks", "reached points"])
+        check(text.includes(word), `chains: the verdict lacks "${word}"`);
+    check(!text.includes("NaN") && !text.includes("undefined"), "chains: a number is missing");
+    await page.close();
+}
+
 // ---- model pages ----------------------------------------------------------------------------------------------------------------------------
 for (const [run, wanted] of [
     ["one", ["cut off at the boundary", "target"]],

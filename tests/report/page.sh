@@ -16,6 +16,7 @@ fit() { expect 0 anything "$wvgd" fit "$@" --quiet; }
 fit mixture --data mixture.json --solver joint --particles 6 --max-iter 150 --out joint
 fit mixture --data mixture.json --particles 5 --out staged
 fit mixture --data mixture.json --particles 4 --cost own --out own
+fit mixture --data mixture.json --particles 4 --finish always --out chains
 echo '{"weights": [0.5, 0.3, 0.4], "means": [0, 4, -3], "sds": [1, 0.5, 0.7]}' >one.json
 fit mixture --data one.json --particles 4 --out one
 awk 'BEGIN { print "t,y"; for (i = 0; i < 24; i++) print i "," sin(i * 0.9) + 0.2 * cos(37 * i) }' >series.csv
@@ -41,7 +42,7 @@ for run in map?; do
     cp hierarchy/*.csv hierarchy/checkpoint $run
     expect 0 silence "$wvgd" report $run
 done
-for run in banana hierarchy joint staged own one gp hostile line glm large; do
+for run in banana hierarchy joint staged own chains one gp hostile line glm large; do
     [ -d $run ] || continue
     expect 0 silence "$wvgd" report $run
     cat stdout
