@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import operator
 import os
 import re
 import tempfile
@@ -60,9 +61,12 @@ def real_number(value: Any, name: str) -> Optional[float]:
 
 def count(value: Any, name: str, least: int = 1, most: int = 2**63 - 1) -> int:
     """A whole number between least and most."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool):
         raise TypeError(f"{name} is {value!r}: expected a whole number")
-    number = value.__index__()
     if number < least:
         raise ValueError(f"{name} is {number}: expected at least {least}")
     if number > most:

@@ -51,7 +51,7 @@ _KINDS = {
 
 # What options are called by the libraries, where that differs: those of a fit, and of the program that Python has, too.
 _OTHERS = ("output-draws", "checkpoint-every", "check-gradient", "trust-model", "no-intercept", "prior-sd", "prior-sds", "prior-means")
-_HYPHENATED = [name.replace("_", "-") for name, _ in _layout.wvgd_options._fields_ if "_" in name] + list(_OTHERS)
+_HYPHENATED = [name.replace("_", "-") for name, *_ in _layout.wvgd_options._fields_ if "_" in name] + list(_OTHERS)
 _OPTION = re.compile(rf"(?<![\w/.\"-])({'|'.join(_HYPHENATED)})(?![\w/.\"-])")
 
 
@@ -65,6 +65,8 @@ def error_of(status: int, text: Union[bytes, str], doing: str = "") -> Error:
     name = next((name for name, value in CONSTANTS.items() if value == status and name.startswith("WVGD_E_")), "")
     sentence = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     said = _in_python(sentence)
+    if name == "WVGD_E_MODEL" and re.match("(no|not enough) memory", sentence):  # outside of the fit, as wvgd_tools.h says
+        name = "WVGD_E_MEMORY"
     return _KINDS.get(name, Error)(f"{doing}: {said}" if doing else said)
 
 

@@ -81,11 +81,11 @@ def _set_options(options: _layout.wvgd_options, given: dict) -> None:
 class Fit(Result):
     """A fit of a log density on R^dim, by hand: you evaluate the points that it asks for, wherever you like.
 
-    >>> import numpy as np
+    >>> import math
     >>> fit = Fit(dim=2, seed=3)
     >>> while (z := fit.ask()) is not None:
     ...     fit.tell(-0.5 * (z**2).sum(axis=1), -z)
-    >>> fit.verdict, round(fit.log_evidence - np.log(2 * np.pi), 2) + 0
+    >>> fit.verdict, round(fit.log_evidence - math.log(2 * math.pi), 2) + 0
     ('no problems detected', 0.0)
 
     With gradient=False, tell takes no gradients. Where the fit needs them, in up to 64 dimensions, it also asks for points

@@ -290,7 +290,7 @@ class Result:
     def trace(self) -> np.ndarray:
         """A structured array, a row per iteration."""
         rows = c.c_size_t()
-        kinds = [(name, np.int64 if kind is c.c_size_t else float) for name, kind in _layout.wvgd_trace_row._fields_]
+        kinds = [(name, np.int64 if kind is c.c_size_t else float) for name, kind, *_ in _layout.wvgd_trace_row._fields_]
         with self._lock:
             pointer = core.wvgd_trace(self._pointer, c.byref(rows))
             values = [tuple(getattr(pointer[i], name) for name, _ in kinds) for i in range(rows.value)]
@@ -302,6 +302,11 @@ class Result:
 
         source "posterior": closing draws, resampled by their importance weights. "ensemble": from the approximation,
         the particles with their truncated Gaussians. The same seed gives the same draws.
+
+        >>> import wvgd
+        >>> fit = wvgd.fit(lambda z: -0.5 * (z**2).sum(axis=1), dim=2, names=["a", "b"])
+        >>> fit.draws(1000).shape, fit["b"].shape, sorted(dict(fit))
+        ((1000, 2), (4000,), ['a', 'b'])
         """
         self._ended("draws")
         if source not in ("posterior", "ensemble"):
@@ -358,7 +363,13 @@ class Result:
 
     @property
     def modes(self) -> List[Mode]:
-        """The modes that were found, the heaviest first."""
+        """The modes that were found, the heaviest first.
+
+        >>> import numpy as np, wvgd
+        >>> fit = wvgd.fit(lambda z: np.logaddexp(-0.5 * (z[:, 0] - 5) ** 2, np.log(3) - 0.5 * (z[:, 0] + 5) ** 2), dim=1)
+        >>> [(round(mode.mass, 2), round(float(mode.mean[0]))) for mode in fit.modes]
+        [(0.75, -5), (0.25, 5)]
+        """
         self._ended("modes")
         found = max(1, self._view().modes)
         z, log_w = self._closing()
@@ -381,6 +392,13 @@ class Result:
 
         Means, sds, quantiles [m][levels] and their standard errors; the mixture and the gradients serve as control
         variates, so that they are sharper than averages over draws.
+
+        >>> import wvgd
+        >>> fit = wvgd.fit(lambda z: -0.5 * (z**2).sum(axis=1), dim=2)
+        >>> z, log_weight = fit.posterior()
+        >>> found = fit.describe((z**2).sum(axis=1), levels=(0.1, 0.9))  # of a chi-square with two degrees of freedom
+        >>> [round(float(found[name][0])) for name in ("mean", "sd")], found["quantile"].shape
+        ([2, 2], (1, 2))
         """
         self._ended("describe")
         n = self._view().closing_draws
@@ -390,8 +408,10 @@ class Result:
             raise ValueError(f"values has shape {value.shape}: expected ({n}, m), a row per closing draw")
         value = np.ascontiguousarray(value)
         level = np.atleast_1d(real_array(levels, "levels"))
+        if level.ndim != 1 or not ((level > 0) & (level < 1)).all():
+            raise ValueError(f"levels is {levels!r}: expected numbers between 0 and 1")
         m = value.shape[1]
-        parts = {name: np.empty(m) for name in ("mean", "var", "mcse", "sd_se", "tail_k")}
+        parts: Dict[str, np.ndarray] = {name: np.empty(m) for name in ("mean", "var", "mcse", "sd_se", "tail_k")}
         parts.update({name: np.empty((m, len(level))) for name in ("quantile", "quantile_se")})
         to = _layout.wvgd_description(**{name: address(array) for name, array in parts.items()})
         self._call(core.wvgd_describe, self._pointer, m, address(value), len(level), address(level), c.byref(to))

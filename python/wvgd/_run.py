@@ -277,7 +277,7 @@ class Run(Result):
         if self._json["model"]["kind"] == "own":
             raise ArgumentError("predict is for models by name: pass values at the points of posterior() to describe")
         row, rows = c.POINTER(_layout.wvgd_prediction)(), c.c_size_t()
-        kinds = np.dtype([(name, np.float64) for name, _ in _layout.wvgd_prediction._fields_])
+        kinds = np.dtype([(name, np.float64) for name, *_ in _layout.wvgd_prediction._fields_])
         with DataFile(self._table(data), "table", needed=True) as file, self._lock:
             path, most = os.fsencode(file or ""), count(draws, "draws", 0)
             call(tools().wvgd_session_predict, self._session, path, most, c.byref(row), c.byref(rows))
@@ -472,6 +472,13 @@ def load(directory: PathLike, **options: Any) -> Run:
     """A run that has ended, from its directory: results and draws, without model and data.
 
     trust_model=True lets it load the shared object that the run names, where it needs that.
+
+    >>> import tempfile, wvgd
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     fit = wvgd.fit(lambda z: -0.5 * (z**2).sum(axis=1), dim=2, out=place + "/run")
+    ...     again = wvgd.load(place + "/run")
+    >>> again.log_evidence == fit.log_evidence, bool((again.draws(10) == fit.draws(10)).all())
+    (True, True)
     """
     path = path_text(directory, "directory")
     run = _open(tools().wvgd_load, options, os.fsencode(path))
@@ -516,6 +523,12 @@ def compare(*runs: Union[Run, PathLike], names: Optional[Sequence[str]] = None) 
 
     runs: what wvgd.fit or wvgd.load returned, or run directories. names: what to call them; by default
     the directory, or "run 1", "run 2" ... in order. Runs that explain different data are a DataError.
+
+    >>> import wvgd
+    >>> likelihood = lambda q: -0.5 * (q["a"] - 1) ** 2
+    >>> runs = [wvgd.fit(likelihood, prior=wvgd.Prior(a=wvgd.normal(0, sd))) for sd in (1, 10)]
+    >>> [(row["run"], round(row["probability"], 2)) for row in wvgd.compare(*runs, names=["narrow", "wide"])]
+    [('narrow', 0.85), ('wide', 0.15)]
     """
     called = [_run_name(run, i) for i, run in enumerate(runs)] if names is None else [str(name) for name in names]
     if len(called) != len(runs):
@@ -528,7 +541,7 @@ def compare(*runs: Union[Run, PathLike], names: Optional[Sequence[str]] = None) 
         notes = c.c_size_t()
         lines = tools().wvgd_comparison_notes(comparison, c.byref(notes))
         said = [lines[i].decode("utf-8", "replace") for i in range(notes.value)]
-        return Comparison(json.loads(_comparison_text(comparison, True)), said, _comparison_text(comparison, False))
+        return Comparison(json.loads(_comparison_text(comparison, True)), in_python(said), _comparison_text(comparison, False))
     finally:
         tools().wvgd_comparison_free(comparison)
 

@@ -18,7 +18,7 @@ from unittest import mock
 
 import numpy as np
 import wvgd
-from wvgd import _fit, _interrupt, _prior, _run
+from wvgd import _fit, _interrupt, _prior, _results, _run
 
 
 class Mine(Exception):
@@ -512,7 +512,7 @@ class Errors(unittest.TestCase):
 
 
 def load_tests(loader, tests, pattern):
-    for module in (wvgd, _fit, _prior, _run):
+    for module in (wvgd, _fit, _prior, _results, _run):
         tests.addTests(doctest.DocTestSuite(module))
     return tests
 

@@ -31,6 +31,23 @@ def names_of_fields(body):
                 yield re.search(r"(\w+)\s*(\[\w+\])?\s*$", part).group(1)
 
 
+NUMBERS = {"size_t": ctypes.c_size_t, "uint64_t": ctypes.c_uint64, "bool": ctypes.c_bool, "double": ctypes.c_double, "void": None}
+
+
+def kind_of_c(declaration):
+    """The type of an argument or a result: a number, "pointer", or an enum, which is an int."""
+    if "*" in declaration or "[" in declaration:
+        return "pointer"
+    return NUMBERS.get(re.sub(r"\bconst\b", "", declaration).split()[0], ctypes.c_int)
+
+
+def kind_of(kind):
+    """The same of a type of ctypes."""
+    pointers = (ctypes.c_void_p, ctypes.c_char_p)
+    callbacks = (_layout.LOG_DENSITY, _layout.PROGRESS, _layout.NOTE)
+    return "pointer" if kind in (*pointers, *callbacks) or hasattr(kind, "contents") else kind
+
+
 class Layout(unittest.TestCase):
     def test_structs_have_the_fields_of_the_headers(self):
         text = text_of("wvgd_model.h", "wvgd.h", "wvgd_tools.h")
@@ -67,11 +84,13 @@ class Layout(unittest.TestCase):
     def test_functions_have_the_arguments_of_the_headers(self):
         for part, functions in (("core", _layout.CORE), ("tools", _layout.TOOLS)):
             text = re.sub(r"typedef [^;{]*\([^;]*;", "", text_of(*HEADERS[part]))
-            for name, (_, arguments) in functions.items():
-                declared = re.search(r"\b" + name + r"\(([^()]*)\);", text)
+            for name, (wanted, arguments) in functions.items():
+                declared = re.search(r"([^;{}]*?)\b" + name + r"\(([^()]*)\);", text)
                 self.assertIsNotNone(declared, f"{name} is not in {HEADERS[part]}")
-                inside = declared.group(1).strip()
-                self.assertEqual(0 if inside == "void" else inside.count(",") + 1, len(arguments), name)
+                result, inside = declared.group(1).strip(), declared.group(2).strip()
+                kinds = [kind_of_c(argument) for argument in inside.split(",")] if inside != "void" else []
+                self.assertEqual(kinds, [kind_of(argument) for argument in arguments], name)
+                self.assertEqual(kind_of_c(result), kind_of(wanted), name)
 
     def test_version_is_that_of_the_header(self):
         version = re.search(r'#define WVGD_VERSION "([^"]+)"', (INCLUDE / "wvgd.h").read_text()).group(1)
