@@ -185,7 +185,7 @@ static double p_beside(double x, double shape, double *slope)
 
 static const trust_line log_half_cauchy = {p_log_half_cauchy, -60, 60}, log_half_t = {p_log_half_t, -40, 40},
                         gamma_line = {p_gamma, 0, 60}, beta_line = {p_beta, 0, 1}, laplace = {p_laplace, -60, 60},
-                        flat = {p_flat, -20, 20}, student = {p_student, -20000, 20000}, skew = {p_skew, -12, 12},
+                        flat = {p_flat, -20, 20}, student = {p_student, -1000, 1000}, skew = {p_skew, -12, 12},
                         beside = {p_beside, -10, 12};
 
 static void half_cauchys(trust_target *t, uint64_t seed)
