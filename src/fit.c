@@ -39,14 +39,14 @@ typedef struct {
 
 static const stage stages[] = {
     [WV_EXPLORE] = {"explore", true, true},     [WV_FIT] = {"fit", true, true},
-    [WV_TRIAL] = {"trial", true, true},         [WV_PROBE] = {"probe", true, true},
-    [WV_BEND] = {"bend", true, true},           [WV_CLOSING] = {"close", true, false},
-    [WV_CERTIFY] = {"certify", true, true},     [WV_FINISH] = {"finish", true, true},
-    [WV_REFINE] = {"refine", true, false},      [WV_BOUND] = {"bound", false, false},
-    [WV_PILOT] = {"pilot", true, true},         [WV_SEARCH] = {"fit", true, true},
-    [WV_SETTLE] = {"settle", true, true},       [WV_AVERAGE] = {"average", true, true},
-    [WV_JOINT_TRIAL] = {"close", false, false}, [WV_JOINT_FINAL] = {"close", false, false},
-    [WV_DONE] = {"done", false, false},
+    [WV_SEEK] = {"explore", true, true},        [WV_TRIAL] = {"trial", true, true},
+    [WV_PROBE] = {"probe", true, true},         [WV_BEND] = {"bend", true, true},
+    [WV_CLOSING] = {"close", true, false},      [WV_CERTIFY] = {"certify", true, true},
+    [WV_FINISH] = {"finish", true, true},       [WV_REFINE] = {"refine", true, false},
+    [WV_BOUND] = {"bound", false, false},       [WV_PILOT] = {"pilot", true, true},
+    [WV_SEARCH] = {"fit", true, true},          [WV_SETTLE] = {"settle", true, true},
+    [WV_AVERAGE] = {"average", true, true},     [WV_JOINT_TRIAL] = {"close", false, false},
+    [WV_JOINT_FINAL] = {"close", false, false}, [WV_DONE] = {"done", false, false},
 };
 
 /* The two solvers. */

@@ -51,6 +51,7 @@ typedef enum {
     WV_PROBE,
     WV_BEND,
     WV_CLOSING,
+    WV_SEEK,
     WV_CERTIFY,
     WV_FINISH,
     WV_REFINE,

@@ -78,6 +78,7 @@ static bool possible(const wvgd_fit *f, const course *c)
         return false;
     switch (c->stage) {
     case WV_EXPLORE: return f->exploring;
+    case WV_SEEK: return f->exploring && f->staged;
     case WV_DONE: return true;
     case WV_PILOT: return f->pilot.wanted && !f->staged;
     case WV_BEND: return f->bend.D > 0;
@@ -106,7 +107,7 @@ static wv_closing_rule rule_of(const wvgd_fit *f, size_t stage)
 
 static bool archive_parts(wvgd_fit *f, wv_archive *a, const course *c)
 {
-    bool exploring = c->stage == WV_EXPLORE, staged = staged_stage(c->stage);
+    bool exploring = c->stage == WV_EXPLORE || c->stage == WV_SEEK, staged = staged_stage(c->stage);
     wv_closing_rule closing = rule_of(f, c->stage);
     wv_draws_rule recent = {.left_out = !exploring && !staged, .most = f->recent.shape.room},
                   gathered = {.left_out = closing.draws.cells, .most = f->gathered.shape.room};

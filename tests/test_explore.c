@@ -141,7 +141,7 @@ static void all_modes_and_no_others(void **state)
                 runs++;
                 complete += missed == 0;
                 exact += r.modes == K;
-                assert_true(r.starts >= 8 && r.starts <= 800 * (r.modes + 1) + 8 && r.hit_once <= r.modes);
+                assert_true(r.starts >= 8 && r.starts <= 2400 * (r.modes + 1) + 8 && r.hit_once <= r.modes);
                 wvgd_free(fit);
                 fit = explored(&model, WVGD_STAGED, K, seed, 1);
                 wvgd_get_results(fit, &r);

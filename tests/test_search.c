@@ -643,9 +643,34 @@ static void modes_in_the_middle(void **state)
     wvgd_model_close(&model);
 }
 
+/* Two wide modes that overlap, which no single Gaussian foretells, and two narrow ones far from them: the search for
+ * these ended after fifty starts. It goes on when a mixture foretells the density, if no number of starts was given. */
+static void narrow_modes_beside_overlapping_ones(void **state)
+{
+    (void)state;
+    enum { K = 4 };
+    const double weight[K] = {0.28, 0.11, 0.29, 0.32}, sd[K] = {0.5, 1.06, 0.1, 0.14},
+                 mean[2 * K] = {-5.74, 6.25, -3.51, 6.83, 2.04, 1.08, -6.4, -6.01};
+    double cov[4 * K] = {0};
+    wvgd_model model;
+    for (size_t k = 0; k < K; k++)
+        cov[4 * k] = cov[4 * k + 3] = sd[k] * sd[k];
+    assert_int_equal(target_mixture(&model, 2, K, weight, mean, cov), 0);
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        wvgd_results r;
+        wvgd_options o = staged_options(5, seed);
+        wvgd_fit *fit = fitted(&model, &o, &r);
+        assert_near(r.evidence.value, 0, fmax(4 * r.evidence.se, 0.01));
+        assert_true(r.starts > 1000);
+        wvgd_free(fit);
+    }
+    wvgd_model_close(&model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(narrow_modes_beside_overlapping_ones),
         cmocka_unit_test(starts_without_hope),
         cmocka_unit_test(a_ridge_is_no_top),
         cmocka_unit_test(needles_are_refused),

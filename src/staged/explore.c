@@ -24,6 +24,7 @@
 #include "staged/images.h"
 #include "staged/mixture_fit.h"
 #include "staged/modes.h"
+#include "staged/staged_closing.h"
 #include "draws.h"
 #include <cblas.h>
 #include <math.h>
@@ -99,8 +100,10 @@ void wv_explore_copy_counts(wv_explore *to, const wv_explore *from)
 bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running)
 {
     struct {
-        size_t phase, starts, wide, climbed, judged, idle, refused, slabs, slab_starts, ends;
-    } s = {e->phase, e->starts, e->wide, e->climbed, e->judged, e->idle, e->refused, e->slabs, e->slab_starts, e->ends};
+        size_t phase, starts, wide, climbed, again_starts, again_climbed, judged, idle, refused, slabs, slab_starts,
+            ends;
+    } s = {e->phase,  e->starts, e->wide,    e->climbed, e->again_starts, e->again_climbed,
+           e->judged, e->idle,   e->refused, e->slabs,   e->slab_starts,  e->ends};
     wv_archive_values(a, &s, sizeof s);
     if (s.phase > WV_EXPLORED || (s.judged && s.judged >= e->paths) || s.ends > WV_ENDS || (running && !e->frame))
         return wv_archive_refuse(a);
@@ -115,6 +118,8 @@ bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running)
         e->starts = s.starts;
         e->wide = s.wide;
         e->climbed = s.climbed;
+        e->again_starts = s.again_starts;
+        e->again_climbed = s.again_climbed;
         e->judged = s.judged;
         e->idle = s.idle;
         e->refused = s.refused;
@@ -199,11 +204,20 @@ static bool keeps_scale(const wvgd_fit *f, size_t start)
     return start < given_starts(f) + user_starts(f) || start % (size_t)every == 0;
 }
 
+/* The width of a start among the modes, for narrow ones: the fewer coordinates of modes there are, the less is known of
+ * how far apart they lie. */
+static double narrow_width(const wvgd_fit *f, double u)
+{
+    double W = (double)f->modes.relevant,
+           span = wv_policy.start_narrow_span + wv_policy.start_narrow_unknown / sqrt((double)f->D * (W - 1));
+    return exp2(wv_policy.start_narrow_low + span * u) * sqrt(W / (W - 1));
+}
+
 /* The width of a start around the modes, in units of their scatter; u: uniform. */
 static double width(const wvgd_fit *f, size_t start, double u)
 {
     if (f->modes.relevant > 1 && start > enough(f) && !keeps_scale(f, start)) /* among the modes, for narrow ones */
-        return exp2(wv_policy.start_narrow_low + wv_policy.start_narrow_span * u);
+        return narrow_width(f, u);
     if (f->modes.relevant > 1)
         return exp2(wv_policy.start_several_low + wv_policy.start_several_span * u);
     if (start % (size_t)wv_policy.start_close_every == 0)
@@ -215,7 +229,9 @@ static double width(const wvgd_fit *f, size_t start, double u)
 /* The same of one on a shell around the only mode, whose standard normal has this norm. */
 static double shell_width(const wvgd_fit *f, double norm, double u)
 {
-    return exp2(wv_policy.start_shell_low + wv_policy.start_shell_span * u) / (f->modes.scatter * norm);
+    double nearer = f->explore.again_starts ? wv_policy.start_shell_again : 0; /* sds of what is more than a Gaussian */
+    return exp2(wv_policy.start_shell_low - nearer + (wv_policy.start_shell_span + nearer) * u) /
+           (f->modes.scatter * norm);
 }
 
 /* Is this one of the starts that have the scale of the user although the modes lie wider apart? Starts around these are
@@ -417,17 +433,39 @@ static bool cheap(size_t W, size_t n, size_t evaluations)
            (double)evaluations < wv_policy.explore_insured_evaluations;
 }
 
-/* The more so where the known modes foretell the density at most starts; wanted: starts that are enough. */
-static bool foretold(const wvgd_fit *f, size_t W, size_t n, size_t evaluations, size_t wanted)
+/* Starts that have led to the mode of weight that fewest have led to. */
+static double least_hits(const wvgd_fit *f)
 {
-    bool one = W == 1;
-    double several = wv_policy.explore_foretold_starts * (double)wanted;
-    if (few_dims(f)) /* narrow modes are hardly ever met in more */
-        several = fmax(several, fmin(wv_policy.explore_foretold_few * (double)wanted, wv_policy.explore_foretold_most));
-    size_t most = (size_t)(one ? wv_policy.explore_foretold_starts_one : several),
-           spare = one ? (size_t)wv_policy.explore_foretold_spare_one
-                       : (size_t)wv_policy.explore_foretold_spare * wanted;
-    return n < most && evaluations < n + n / (size_t)wv_policy.explore_foretold_share + spare;
+    size_t least = SIZE_MAX;
+    for (size_t m = 0; m < f->modes.n; m++)
+        if (f->modes.mode[m].relevant && f->modes.mode[m].hits < least)
+            least = f->modes.mode[m].hits;
+    return (double)least;
+}
+
+/* Starts where the density is foretold at most of them. In many dimensions they hardly ever meet narrow modes, in one
+ * or two often. Where a mode that has been found is hard to find, others are. */
+static double foretold_starts(const wvgd_fit *f)
+{
+    double wanted = (double)enough(f), several = wv_policy.explore_foretold_starts * wanted;
+    if (f->modes.relevant == 1)
+        return wv_policy.explore_foretold_starts_one *
+               (f->D > 2 && !f->explore.again_starts ? 1 : wv_policy.explore_foretold_more);
+    if (!few_dims(f))
+        return several;
+    several = fmax(several, fmin(wv_policy.explore_foretold_few * wanted, wv_policy.explore_foretold_most));
+    return several * (least_hits(f) < wv_policy.explore_hits_many ? wv_policy.explore_foretold_more : 1);
+}
+
+/* Is the density foretold at most starts, so that more of them are cheap? */
+static bool foretold(const wvgd_fit *f)
+{
+    const wv_explore *e = &f->explore;
+    size_t n = e->starts - e->again_starts, evaluations = e->climbed - e->again_climbed,
+           spare = f->modes.relevant == 1 ? (size_t)wv_policy.explore_foretold_spare_one
+                                          : (size_t)wv_policy.explore_foretold_spare * enough(f);
+    return (double)e->starts < foretold_starts(f) &&
+           evaluations < n + n / (size_t)wv_policy.explore_foretold_share + spare;
 }
 
 size_t wv_explore_found(const wvgd_fit *f, size_t m)
@@ -472,11 +510,33 @@ static bool satisfied(const wvgd_fit *f)
         return true;
     if (doubtful)
         return false;
-    if (cheap(W, n, f->explore.climbed) || foretold(f, W, n, f->explore.climbed, wanted))
+    if (foretold(f) || (!f->explore.again_starts && cheap(W, n, f->explore.climbed)))
         return false;
+    if (f->explore.again_starts && W)
+        return true;
     return W && ((n >= wanted && !wv_explore_unsure(f)) ||
                  (n >= (size_t)wv_policy.explore_hit_once * wanted && !rugged(f)) ||
                  (double)n >= wv_policy.explore_most_starts || W == wv_modes_most(f));
+}
+
+bool wv_explore_again_wanted(const wvgd_fit *f)
+{
+    return few_dims(f) && f->dense && f->model.has_gradient && f->opt.init == WVGD_INIT_EXPLORE && !f->opt.starts &&
+           !f->explore.again_starts && f->modes.relevant && (double)f->explore.starts < foretold_starts(f);
+}
+
+/* What paths have left is not saved between the two searches, so it is forgotten. */
+void wv_explore_again(wvgd_fit *f)
+{
+    wv_explore *e = &f->explore;
+    memset(e->memory, 0, (size_t)(e->frame_turned + e->size - e->memory) * sizeof *e->memory);
+    memset(e->end, 0, sizeof e->end);
+    e->ends = 0;
+    e->turned = false;
+    wv_images_forget(&f->images);
+    e->again_starts = e->starts;
+    e->again_climbed = e->climbed;
+    begin_wave(f);
 }
 
 static void next_wave(wvgd_fit *f)
@@ -904,6 +964,37 @@ wvgd_status wv_explore_ask(wvgd_fit *f, wvgd_error *error)
     return WVGD_OK;
 }
 
+/* Is the log density steeper than mode m says, at that squared distance from it? */
+static bool steeper(wvgd_fit *f, size_t m, double distance, const double *g)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *slope = wv_arena_take(f->arena, D);
+    wv_gaussian mode = wv_modes_gaussian(f, m);
+    memcpy(slope, g, D * sizeof *slope);
+    mode.family->pull(D, 0, mode.root, 1, slope, f->arena);
+    bool steep = cblas_ddot((int)D, slope, 1, slope, 1) > wv_policy.explore_steeper * distance;
+    wv_arena_release(f->arena, mark);
+    return steep;
+}
+
+/* Once there is a mixture, path k ends where it starts if final draws would represent what is there, and no slope leads
+ * to something narrow. */
+static void foretell(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
+{
+    wv_path *p = &f->explore.path[k];
+    double log_m, distance;
+    size_t m = 0;
+    if (!f->explore.again_starts || !p->active)
+        return;
+    wv_modes_predict(f, x, &m, &distance);
+    wv_staged_closing_log_density(f, 1, x, &log_m);
+    if (log_p - log_m - f->outcome.evidence.value > wv_policy.explore_represented ||
+        (p->above > 0 && steeper(f, m, distance, g)))
+        return;
+    p->hit = (int)m;
+    wv_ascent_end(f, k, true);
+}
+
 /* The answer at the start of path k: the ascent begins, or another start is tried, closer, where there is no density
  * or a wall; from a wall in larger steps. */
 static void tell_start(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
@@ -913,6 +1004,7 @@ static void tell_start(wvgd_fit *f, size_t k, double log_p, const double *x, con
          movable = f->modes.n && p->start >= user_starts(f) + given_starts(f) && p->closer < wv_policy.start_wall_tries;
     if (!nothing && !(movable && wv_modes_walled(f, x, log_p))) {
         wv_ascent_begin(f, k, log_p, x, g);
+        foretell(f, k, log_p, x, g);
         return;
     }
     p->tries++;

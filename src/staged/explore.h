@@ -23,10 +23,11 @@ typedef struct {
     size_t padded;   /* doubles in a row in the frame: whole vectors */
     size_t stations; /* Gaussians that a path leaves behind */
     wv_exploring phase;
-    size_t starts;      /* ascents begun */
-    size_t wide;        /* those at the scale of prior or user that have come to a top */
-    size_t climbed;     /* evaluations of paths */
-    size_t judged;      /* the path whose end is being looked at */
+    size_t starts;                      /* ascents begun */
+    size_t wide;                        /* those at the scale of prior or user that have come to a top */
+    size_t climbed;                     /* evaluations of paths */
+    size_t again_starts, again_climbed; /* of these, before the search went on with a mixture; 0: it has not */
+    size_t judged;                      /* the path whose end is being looked at */
     size_t idle;        /* fits of ascents without end, one after the other, that have led to nothing new */
     size_t refused;     /* Gaussians narrower than doubles can tell */
     size_t slabs;       /* paths into known modes that may have come by a slab; */
@@ -76,6 +77,9 @@ bool wv_explore_doubtful(const wvgd_fit *f);
 size_t wv_explore_stations(const wvgd_fit *f);
 
 void wv_explore_begin(wvgd_fit *f);
+/* Whether more starts are worth their price now that a mixture foretells the density at them; and these starts. */
+bool wv_explore_again_wanted(const wvgd_fit *f);
+void wv_explore_again(wvgd_fit *f);
 /* Whether its batch needs gradients: where the Gaussians of ends, or images of modes, are only compared it does not. */
 bool wv_explore_wants_gradient(const wvgd_fit *f);
 wvgd_status wv_explore_ask(wvgd_fit *f, wvgd_error *error);

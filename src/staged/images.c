@@ -35,6 +35,13 @@ void wv_images_free(wv_images *s)
     free(s->memory);
 }
 
+void wv_images_forget(wv_images *s)
+{
+    s->known = WV_LIKE_UNKNOWN;
+    s->mode = s->starts = s->taken = 0;
+    memset(s->memory, 0, (size_t)(s->start + WV_IMAGE_STARTS * s->D - s->memory) * sizeof *s->memory);
+}
+
 bool wv_images_archive(wv_images *s, wv_archive *a, bool running)
 {
     struct {

@@ -28,6 +28,7 @@ typedef struct {
 bool wv_images_new(wv_images *s, size_t D, bool used);
 void wv_images_free(wv_images *s);
 bool wv_images_archive(wv_images *s, wv_archive *a, bool running);
+void wv_images_forget(wv_images *s); /* all but images that are modes */
 
 /* Is there anything to ask the model for? */
 bool wv_images_begin(wvgd_fit *f);

@@ -1,7 +1,8 @@
 /* staged.c - the default solver (method, section 6). Read it from the end: wv_staged_tell takes the answers of a batch,
  * `next` decides what comes after it.
  *
- *     explore -> [fit ->] trial -> grow and fit again, probe, or close -> certify -> [finish ->] [refine ->] bound
+ *     explore -> [fit ->] trial -> grow and fit again, probe, or close -> [seek ->] certify -> [finish ->] [refine ->]
+ * bound
  *
  * `close` may lead back to `fit`, where its draws show that growth is needed or that a mode was lost.
  *
@@ -14,6 +15,7 @@
  *             trial cannot see (tail_probe.c); the mixture grows where they find it
  *     close   a fresh batch, of a size fixed beforehand, gives the evidence: the proposal was not fitted to these
  *             draws (staged_closing.c)
+ *     seek    more starts for modes, where the mixture foretells the density and the modes alone did not (explore.c)
  *     certify chains look for mass that these draws cannot see (certificate.c); where they find some, the mixture grows
  *     finish  where neither growth nor draws help: more of these chains, whose states join the draws (finisher.c)
  *     cells   the transport problem on the weighted draws, without the model (cells.c)
@@ -354,7 +356,6 @@ static void put_back(wvgd_fit *f, size_t m)
     double w = wv_decide_put_back_weight(f->modes.mode[m].elbo, f->outcome.evidence.value);
     wv_mixture_scale_weights(&f->mix, 1 - w);
     wv_mixture_append(&f->mix, &g, w);
-    f->growth.recovered++;
     f->growth.rounds = f->growth.fails = 0;
     wv_draws_forget(&f->recent, (size_t)wv_policy.recent_batches, f->arena);
 }
@@ -515,6 +516,7 @@ static wv_stage conclude(wvgd_fit *f)
         note_unvisited(f);
     if (lost < f->modes.n) {
         put_back(f, lost);
+        f->growth.recovered++;
         return begin_fit(f, false);
     }
     if (!walked && finish_wanted(f) && wv_finisher_begin(f))
@@ -552,6 +554,32 @@ static wv_stage begin_certificate(wvgd_fit *f)
     if (known || f->stop != WVGD_RUNNING || !isfinite(f->outcome.evidence.value) || !wv_certificate_begin(f))
         return conclude(f);
     return WV_CERTIFY;
+}
+
+/* The search for modes goes on, now that the mixture foretells the density where a Gaussian for each mode did not. The
+ * mixture waits where the last one tried does. */
+static wv_stage begin_seek(wvgd_fit *f)
+{
+    if (f->stop != WVGD_RUNNING || f->bend.on || !(f->growth.rounds || f->modes.relevant > 1) ||
+        !isfinite(f->outcome.evidence.value) || !wv_explore_again_wanted(f))
+        return begin_certificate(f);
+    wv_mixture_copy(&f->mix_tried, &f->mix);
+    f->growth.tried_elbo = f->fitting.elbo;
+    wv_explore_again(f);
+    return WV_SEEK;
+}
+
+/* Modes that are new join the mixture. */
+static wv_stage after_seek(wvgd_fit *f)
+{
+    size_t K = f->mix_tried.K;
+    go_back(f);
+    wv_modes_order(f);
+    for (size_t m = 0; m < f->modes.n && f->stop == WVGD_RUNNING && f->mix.K < f->mix.room; m++)
+        if (mode_matters(f, m, f->outcome.evidence.value) &&
+            !wv_decide_covered(stands_above(f, m, f->outcome.evidence.value)))
+            put_back(f, m);
+    return f->mix.K > K ? begin_fit(f, false) : begin_certificate(f);
 }
 
 static wv_stage after_certificate(wvgd_fit *f)
@@ -607,7 +635,7 @@ static wv_stage after_close(wvgd_fit *f)
     c.least = least_final(f, f->closing.trial, f->outcome.ess / (double)n);
     size_t more = wv_decide_extension(&g, &c, WV_CHUNK);
     if (!more || (c.left > finish_price(f) && (double)n >= c.least))
-        return begin_certificate(f);
+        return begin_seek(f);
     wv_closing_plan(&f->closing, more);
     return WV_CLOSING;
 }
@@ -701,6 +729,7 @@ void wv_staged_hurry(wvgd_fit *f, wvgd_stop stop, bool given_up)
     f->stop = stop;
     switch (f->stage) {
     case WV_EXPLORE: f->stage = after_explore(f); break;
+    case WV_SEEK: f->stage = after_seek(f); break;
     case WV_PROBE: f->stage = begin_close(f); break;
     case WV_BEND: f->stage = begin_trial(f); break;
     case WV_CLOSING: f->stage = hurry_close(f); break;
@@ -749,7 +778,8 @@ static wvgd_status ask_for_bound(wvgd_fit *f, wvgd_error *error)
 bool wv_staged_wants_gradient(const wvgd_fit *f)
 {
     switch (f->stage) {
-    case WV_EXPLORE: return wv_explore_wants_gradient(f);
+    case WV_EXPLORE:
+    case WV_SEEK: return wv_explore_wants_gradient(f);
     case WV_FIT:
     case WV_PROBE:
     case WV_BEND:
@@ -771,7 +801,8 @@ static void ask_trial(wvgd_fit *f)
 wvgd_status wv_staged_ask(wvgd_fit *f, wvgd_error *error)
 {
     switch (f->stage) {
-    case WV_EXPLORE: return wv_explore_ask(f, error);
+    case WV_EXPLORE:
+    case WV_SEEK: return wv_explore_ask(f, error);
     case WV_FIT: wv_mixture_fit_ask(f); break;
     case WV_TRIAL: ask_trial(f); break;
     case WV_BEND: wv_bent_ask(f); break;
@@ -798,7 +829,8 @@ static bool take_closing(wvgd_fit *f)
 static bool take(wvgd_fit *f, wvgd_status *status, wvgd_error *error)
 {
     switch (f->stage) {
-    case WV_EXPLORE: *status = wv_explore_tell(f, error); return *status == WVGD_OK && wv_explore_done(f);
+    case WV_EXPLORE:
+    case WV_SEEK: *status = wv_explore_tell(f, error); return *status == WVGD_OK && wv_explore_done(f);
     case WV_FIT: return wv_mixture_fit_tell(f);
     case WV_PROBE: return wv_tail_probe_tell(f);
     case WV_BEND: return wv_bent_tell(f);
@@ -822,6 +854,7 @@ static wv_stage next(wvgd_fit *f)
     case WV_PROBE: return after_probe(f);
     case WV_BEND: return f->mix.K > 1 ? begin_trial(f) : begin_fit(f, false);
     case WV_CLOSING: return after_close(f);
+    case WV_SEEK: return after_seek(f);
     case WV_CERTIFY: return after_certificate(f);
     case WV_FINISH: return after_finish(f);
     case WV_REFINE: return after_refine(f);
