@@ -1,5 +1,6 @@
 /* bend.c - what bent coordinates earn and cost: fits with and without them, of targets whose truth is known.
- *     bend [KIND ...] [--bend auto|never] [--seeds N] [--first SEED] [--check] [--map] [-v]
+ *     bend [KIND ...] [--bend auto|never] [--seeds N] [--first SEED] [--check] [--map] [--nuts] [-v]
+ *     bend --reference FILE
  * KIND: part of a kind's name; all of them without. A row for each kind:
  *     right      means within 0.1 sd, log sds within 0.1, |error of the log evidence| <= max(0.05, 3 se)
  *     reliable   share of the fits
@@ -11,7 +12,11 @@
  *                mark as heavy-tailed
  * --check compares gradients with differences and prints the truths. --map stops at the first map, and says how near
  * the posterior is to a standard normal in u: the gap of the log evidence to the mean of log p~ - log N, and the
- * effective share of draws of 0.8 N + 0.2 t_5; with -v Gaussians of the arguments, and slices along each of them. */
+ * effective share of draws of 0.8 N + 0.2 t_5; with -v Gaussians of the arguments, and slices along each of them.
+ * --nuts adds a column: gradients of NUTS (4 chains, 1000 iterations of warmup and 1000 more, diagonal metric; one run)
+ * over the median of the evaluations. --reference finds the truth of the item responses (bend/items.txt) anew. */
+#include "bend/items.h"
+#include "bend/nuts.h"
 #include "bend/targets.h"
 #include "ascending.h"
 #include "fit.h"
@@ -34,7 +39,7 @@ typedef struct {
 
 static unsigned long seeds = 5, first_seed = 101;
 static const char *bend = "auto";
-static bool verbose, check, map;
+static bool verbose, check, map, nuts;
 
 /* Largest errors of means and of log sds that are not marked. */
 static void compare(const bend_target *t, const wvgd_results *r, outcome *o)
@@ -278,7 +283,7 @@ static double median(const outcome *o, size_t n, size_t offset)
     return (value[(n - 1) / 2] + value[n / 2]) / 2;
 }
 
-static void print_row(const bend_kind *kind, size_t dim, const outcome *o, size_t n)
+static void print_row(const bend_kind *kind, bend_target *t, const outcome *o, size_t n)
 {
     size_t right = 0, reliable = 0, lies = 0, kept = 0;
     double worst = 0;
@@ -289,10 +294,14 @@ static void print_row(const bend_kind *kind, size_t dim, const outcome *o, size_
         kept += o[i].kept;
         worst = fmax(worst, o[i].size);
     }
-    printf("%-34s %4zu %3zu/%zu %6zu %5zu %5zu %8.0f %+8.4f %7.4f %7.4f %6.3f %6.3f %6.2f\n", kind->name, dim, right, n,
-           reliable, lies, kept, median(o, n, offsetof(outcome, evaluations)), median(o, n, offsetof(outcome, error)),
-           worst, median(o, n, offsetof(outcome, se)), median(o, n, offsetof(outcome, mean)),
-           median(o, n, offsetof(outcome, sd)), median(o, n, offsetof(outcome, seconds)));
+    printf("%-34s %4zu %3zu/%zu %6zu %5zu %5zu %8.0f %+8.4f %7.4f %7.4f %6.3f %6.3f %6.2f", kind->name, t->dim, right,
+           n, reliable, lies, kept, median(o, n, offsetof(outcome, evaluations)),
+           median(o, n, offsetof(outcome, error)), worst, median(o, n, offsetof(outcome, se)),
+           median(o, n, offsetof(outcome, mean)), median(o, n, offsetof(outcome, sd)),
+           median(o, n, offsetof(outcome, seconds)));
+    if (nuts)
+        printf(" %6.0f", (double)nuts_price(t->density, t, t->dim) / median(o, n, offsetof(outcome, evaluations)));
+    puts("");
     fflush(stdout);
 }
 
@@ -330,7 +339,7 @@ static void run_kind(const bend_kind *kind)
     else {
         for (unsigned long i = 0; i < seeds; i++)
             o[i] = fit_one(kind, t, first_seed + i);
-        print_row(kind, t->dim, o, seeds);
+        print_row(kind, t, o, seeds);
     }
     bend_free(t);
 }
@@ -342,13 +351,18 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         bool more = i + 1 < argc;
         if (!strcmp(argv[i], "--help"))
-            return puts("bend [KIND ...] [--bend auto|never] [--seeds N] [--first SEED] [--check] [--map] [-v]") < 0;
+            return puts("bend [KIND ...] [--bend auto|never] [--seeds N] [--first SEED] [--check] [--map] [--nuts] "
+                        "[-v]") < 0;
         if (!strcmp(argv[i], "-v"))
             verbose = true;
         else if (!strcmp(argv[i], "--check"))
             check = true;
         else if (!strcmp(argv[i], "--map"))
             map = true;
+        else if (!strcmp(argv[i], "--nuts"))
+            nuts = true;
+        else if (more && !strcmp(argv[i], "--reference"))
+            return bend_items_refer(argv[++i]), 0;
         else if (more && !strcmp(argv[i], "--seeds"))
             seeds = strtoul(argv[++i], NULL, 10);
         else if (more && !strcmp(argv[i], "--first"))
@@ -361,8 +375,8 @@ int main(int argc, char **argv)
     if (!seeds || seeds > SEEDS_MOST)
         return 64;
     if (!check && !map)
-        printf("%-34s %4s %5s %6s %5s %5s %8s %8s %7s %7s %6s %6s %6s\n", "kind", "D", "right", "reliab", "lies",
-               "kept", "evals", "log Z", "worst", "se", "mean", "sd", "s");
+        printf("%-34s %4s %5s %6s %5s %5s %8s %8s %7s %7s %6s %6s %6s%s\n", "kind", "D", "right", "reliab", "lies",
+               "kept", "evals", "log Z", "worst", "se", "mean", "sd", "s", nuts ? "  NUTS" : "");
     for (size_t k = 0; k < bend_kind_count; k++) {
         bool asked = !parts;
         for (size_t i = 0; i < parts; i++)

@@ -11,6 +11,7 @@
  *     horseshoe  logistic regression of 24 columns with a horseshoe prior, D = 50
  *     gp         latent Gaussian process with counts, amplitude and length unknown, D = 62
  *     volatility stochastic volatility of 100 steps, D = 103 */
+#include "bend/nuts.h"
 #include "wvgd.h"
 #include <math.h>
 #include <stdio.h>
@@ -18,29 +19,6 @@
 #include <string.h>
 
 enum { MOST = 128 };
-
-/* ---- random numbers ---- */
-static uint64_t word;
-
-static double uniform(void)
-{
-    word ^= word << 13; /* xorshift, multiplied */
-    word ^= word >> 7;
-    word ^= word << 17;
-    return ((double)((word * 2685821657736338717u) >> 11) + 0.5) / 9007199254740992.0;
-}
-
-static double normal(void)
-{
-    return sqrt(-2 * log(uniform())) * cos(2 * M_PI * uniform());
-}
-
-static void seed_with(uint64_t seed)
-{
-    word = seed * 0x9E3779B97F4A7C15u + 1;
-    for (int i = 0; i < 20; i++)
-        uniform();
-}
 
 /* ---- targets ---- */
 typedef struct {
@@ -159,14 +137,14 @@ static double horseshoe(void *self, const double *z, double *grad)
 
 static void make_horseshoe(void)
 {
-    seed_with(11);
+    nuts_seed(11);
     for (size_t i = 0; i < ROWS; i++) {
         double eta = -0.3;
         for (size_t j = 0; j < COLUMNS; j++) {
-            X[i][j] = normal();
+            X[i][j] = nuts_normal();
             eta += X[i][j] * (j == 0 ? 1.5 : j == 1 ? -1 : j == 2 ? 0.7 : 0);
         }
-        Y[i] = uniform() < 1 / (1 + exp(-eta));
+        Y[i] = nuts_uniform() < 1 / (1 + exp(-eta));
     }
 }
 
@@ -210,7 +188,7 @@ static double gp(void *self, const double *z, double *grad)
 
 static int poisson(double mean)
 {
-    double p = exp(-mean), sum = p, u = uniform();
+    double p = exp(-mean), sum = p, u = nuts_uniform();
     int k = 0;
     while (u > sum && k < 1000)
         sum += p *= mean / ++k;
@@ -219,7 +197,7 @@ static int poisson(double mean)
 
 static void make_gp(void)
 {
-    seed_with(12);
+    nuts_seed(12);
     for (size_t i = 0; i < COUNTS; i++) {
         double t = 2 * ((double)i + 0.5) / COUNTS - 1;
         for (size_t k = 0; k < WAVES; k++)
@@ -270,10 +248,10 @@ static double volatility(void *self, const double *z, double *grad)
 static void make_volatility(void)
 {
     double h = 0;
-    seed_with(13);
+    nuts_seed(13);
     for (size_t t = 0; t < STEPS; t++) {
-        h = 0.95 * h + 0.25 * normal();
-        R[t] = exp((h - 1) / 2) * normal();
+        h = 0.95 * h + 0.25 * nuts_normal();
+        R[t] = exp((h - 1) / 2) * nuts_normal();
     }
 }
 
@@ -297,11 +275,11 @@ static void make_pairs(void)
 {
     target *t = &targets[1];
     double var[2 * PAIRS], e[2 * PAIRS];
-    seed_with(10);
+    nuts_seed(10);
     for (size_t m = 0; m < 3; m++) {
         double square = 0;
         for (size_t i = 0; i < 2 * PAIRS; i++) {
-            mirror[m][i] = normal();
+            mirror[m][i] = nuts_normal();
             square += mirror[m][i] * mirror[m][i];
         }
         for (size_t i = 0; i < 2 * PAIRS; i++)
@@ -329,188 +307,31 @@ static target targets[] = {
     {"volatility", 3 + STEPS, volatility, NAN, {0}, {0}, make_volatility},
 };
 
-/* ---- NUTS: multinomial, diagonal metric (Betancourt 2017), for reference and price ---- */
-typedef struct {
-    double x[MOST], p[MOST], g[MOST], log_p;
-} phase;
-
-static const target *now;
-static double metric[MOST], step; /* variances */
-static size_t gradients;
-static double shift[MOST];
-
-static void leap(phase *s, double e)
-{
-    size_t D = now->dim;
-    for (size_t i = 0; i < D; i++) {
-        s->p[i] += e / 2 * s->g[i];
-        s->x[i] += e * metric[i] * s->p[i];
-    }
-    s->log_p = now->density(NULL, s->x, s->g);
-    gradients++;
-    for (size_t i = 0; i < D; i++)
-        s->p[i] += e / 2 * s->g[i];
-}
-
-static double energy(const phase *s)
-{
-    double k = 0;
-    for (size_t i = 0; i < now->dim; i++)
-        k += metric[i] * s->p[i] * s->p[i];
-    double h = s->log_p - k / 2;
-    return isfinite(h) ? h : -INFINITY;
-}
-
-typedef struct {
-    phase left, right, chosen;
-    double weight, accept, rho[MOST];
-    size_t n;
-    bool good;
-} tree;
-
-static bool turns(const double *rho, const phase *a, const phase *b)
-{
-    double l = 0, r = 0;
-    for (size_t i = 0; i < now->dim; i++) {
-        l += metric[i] * a->p[i] * rho[i];
-        r += metric[i] * b->p[i] * rho[i];
-    }
-    return l <= 0 || r <= 0;
-}
-
-static double lse(double a, double b)
-{
-    double top = fmax(a, b);
-    return top > -INFINITY ? top + log1p(exp(-fabs(a - b))) : top;
-}
-
-static void grow(tree *t, const phase *from, int depth, double e, double h0)
-{
-    if (!depth) {
-        t->left = *from;
-        leap(&t->left, e);
-        t->right = t->chosen = t->left;
-        t->weight = energy(&t->left) - h0;
-        t->good = t->weight > -1000;
-        t->accept = fmin(1, exp(t->weight));
-        t->n = 1;
-        memcpy(t->rho, t->left.p, sizeof t->rho);
-        return;
-    }
-    grow(t, from, depth - 1, e, h0);
-    if (!t->good)
-        return;
-    tree *other = malloc(sizeof *other);
-    grow(other, e > 0 ? &t->right : &t->left, depth - 1, e, h0);
-    double all = lse(t->weight, other->weight);
-    if (other->good && log(uniform()) < other->weight - all)
-        t->chosen = other->chosen;
-    t->weight = all;
-    t->accept += other->accept;
-    t->n += other->n;
-    if (e > 0)
-        t->right = other->right;
-    else
-        t->left = other->left;
-    for (size_t i = 0; i < now->dim; i++)
-        t->rho[i] += other->rho[i];
-    t->good = other->good && !turns(t->rho, &t->left, &t->right);
-    free(other);
-}
-
-static double transition(phase *s)
-{
-    enum { DEEPEST = 10 };
-    tree *t = malloc(sizeof *t), *next = malloc(sizeof *next);
-    for (size_t i = 0; i < now->dim; i++)
-        s->p[i] = normal() / sqrt(metric[i]);
-    double h0 = energy(s), accept = 0, n = 0;
-    *t = (tree){.left = *s, .right = *s, .chosen = *s, .weight = 0, .good = true};
-    memcpy(t->rho, s->p, sizeof t->rho);
-    for (int depth = 0; depth < DEEPEST && t->good; depth++) {
-        bool right = uniform() < 0.5;
-        grow(next, right ? &t->right : &t->left, depth, right ? step : -step, h0);
-        accept += next->accept;
-        n += (double)next->n;
-        if (!next->good)
-            break;
-        if (log(uniform()) < next->weight - t->weight)
-            t->chosen = next->chosen;
-        t->weight = lse(t->weight, next->weight);
-        *(right ? &t->right : &t->left) = right ? next->right : next->left;
-        for (size_t i = 0; i < now->dim; i++)
-            t->rho[i] += next->rho[i];
-        t->good = !turns(t->rho, &t->left, &t->right);
-    }
-    *s = t->chosen;
-    free(t);
-    free(next);
-    return accept / n;
-}
-
-/* Warmup with dual averaging and windows for the metric, then so many draws, whose sums are added. */
-static void nuts(uint64_t seed, size_t warmup, size_t draws, double *sum, double *square)
-{
-    size_t D = now->dim, window = 75, next = window, n = 0;
-    phase s;
-    double mean[MOST] = {0}, m2[MOST] = {0}, bar = 0, log_bar = 0, mu, k = 0;
-    seed_with(seed);
-    for (size_t i = 0; i < D; i++) {
-        metric[i] = 1;
-        s.x[i] = normal() / 2;
-    }
-    s.log_p = now->density(NULL, s.x, s.g);
-    step = 0.1;
-    mu = log(10 * step);
-    for (size_t t = 0; t < warmup + draws; t++) {
-        double a = transition(&s);
-        if (t < warmup) {
-            k++;
-            bar += (0.8 - a - bar) / (k + 10);
-            double log_step = mu - sqrt(k) / 0.05 * bar, eta = pow(k, -0.75);
-            log_bar = eta * log_step + (1 - eta) * log_bar;
-            step = exp(log_step);
-            if (t >= 75 && t < warmup - 50) {
-                n++;
-                for (size_t i = 0; i < D; i++) {
-                    double d = s.x[i] - mean[i];
-                    mean[i] += d / (double)n;
-                    m2[i] += d * (s.x[i] - mean[i]);
-                }
-                if (t + 1 == next + window || t + 1 == warmup - 50) {
-                    for (size_t i = 0; i < D; i++)
-                        metric[i] = (double)n / ((double)n + 5) * m2[i] / (double)(n - 1) + 1e-3 * 5 / ((double)n + 5);
-                    next += window;
-                    window *= 2;
-                    n = 0;
-                    memset(mean, 0, sizeof mean);
-                    memset(m2, 0, sizeof m2);
-                    mu = log(10 * step);
-                    bar = log_bar = k = 0;
-                }
-            }
-            if (t + 1 == warmup)
-                step = exp(log_bar);
-            continue;
-        }
-        for (size_t i = 0; i < D; i++) {
-            sum[i] += s.x[i];
-            square[i] += (s.x[i] - shift[i]) * (s.x[i] - shift[i]);
-        }
-    }
-}
-
 /* Means and sds by a long run. */
+typedef struct {
+    size_t dim;
+    double sum[MOST], square[MOST];
+} sums;
+
+static void add(void *self, const double *x)
+{
+    sums *s = self;
+    for (size_t i = 0; i < s->dim; i++) {
+        s->sum[i] += x[i];
+        s->square[i] += x[i] * x[i];
+    }
+}
+
 static void refer(target *t, size_t draws)
 {
     enum { CHAINS = 4 };
-    double sum[MOST] = {0}, square[MOST] = {0}, n = CHAINS * (double)(draws / CHAINS);
-    now = t;
+    sums s = {.dim = t->dim};
+    double n = CHAINS * (double)(draws / CHAINS);
     for (size_t c = 0; c < CHAINS; c++)
-        nuts(900 + c, 1000, draws / CHAINS, sum, square);
+        nuts_run(t->density, NULL, t->dim, 900 + c, 1000, draws / CHAINS, add, &s);
     for (size_t i = 0; i < t->dim; i++) {
-        t->mean[i] = sum[i] / n;
-        t->sd[i] = sqrt(square[i] / n - t->mean[i] * t->mean[i]);
+        t->mean[i] = s.sum[i] / n;
+        t->sd[i] = sqrt(s.square[i] / n - t->mean[i] * t->mean[i]);
     }
 }
 
@@ -594,13 +415,7 @@ static void fit_one(const target *t, unsigned long seed)
 
 static void price(const target *t)
 {
-    enum { CHAINS = 4 };
-    double sum[MOST] = {0}, square[MOST] = {0};
-    now = t;
-    gradients = 0;
-    for (size_t c = 0; c < CHAINS; c++)
-        nuts(800 + c, 1000, 1000, sum, square);
-    printf("%-10s NUTS, 4 x 2000: %zu gradients\n", t->name, gradients);
+    printf("%-10s NUTS, 4 x 2000: %zu gradients\n", t->name, nuts_price(t->density, NULL, t->dim));
 }
 
 static bool asked(int argc, char **argv, const char *name)

@@ -1,5 +1,6 @@
 /* targets.c - see targets.h. */
 #include "targets.h"
+#include "items.h"
 #include <gsl/gsl_sf_psi.h>
 #include <lapacke.h>
 #include <math.h>
@@ -704,6 +705,7 @@ const bend_kind bend_kinds[] = {
     {"AR(1), 30 steps", false, ar32},
     {"random walk, 100 steps, gap", false, walk100},
     {"counts of 40 groups", false, counts},
+    {"item responses, 200", false, bend_items},
     {"pairs, 4", false, pairs4},
     {"pairs, 10", false, pairs10},
     {"pairs, 36", false, pairs36},

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { BEND_SCALES = 3, BEND_TERMS = 4, BEND_MOST = 128 };
+enum { BEND_SCALES = 3, BEND_TERMS = 4, BEND_MOST = 256 };
 
 /* A factor N(constant + sum_k coefficient_k exp(scale_k) z_k; 0, sd exp(scale)) of the density. Scales are numbers of
  * log scales; -1: none. */
