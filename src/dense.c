@@ -185,3 +185,22 @@ bool wv_dense_longest(size_t D, double *a, double *v, double *spare)
     cblas_dscal((int)D, 1 / cblas_dnrm2((int)D, v, 1), v, 1);
     return true;
 }
+
+bool wv_dense_ridge_factor(size_t p, double *S)
+{
+    const double relative = 1e-8, absolute = 1e-14;
+    for (size_t i = 0; i < p; i++)
+        S[i * p + i] += relative * S[i * p + i] + absolute;
+    return LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, S, (lapack_int)p) == 0;
+}
+
+bool wv_dense_ridge_solve(size_t p, double *S, size_t q, double *B)
+{
+    if (!wv_dense_ridge_factor(p, S))
+        return false;
+    cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)p, (int)q, 1.0, S, (int)p, B,
+                (int)q);
+    cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasTrans, CblasNonUnit, (int)p, (int)q, 1.0, S, (int)p, B,
+                (int)q);
+    return true;
+}

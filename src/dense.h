@@ -38,6 +38,12 @@ void wv_dense_rebuild(size_t D, const double *V, const double *f, double *out, d
  * eigenvalue; false: none. spare: [D][D]. */
 bool wv_dense_longest(size_t D, double *a, double *v, double *spare);
 
+/* S[p][p] (lower half) becomes its Cholesky factor after a ridge that is about its rounding; false: it has none. */
+bool wv_dense_ridge_factor(size_t p, double *S);
+
+/* B[p][q] <- S^-1 B, likewise; S is overwritten. */
+bool wv_dense_ridge_solve(size_t p, double *S, size_t q, double *B);
+
 /* Mirrors the lower half to the upper. */
 void wv_dense_mirror(size_t D, double *a);
 #endif

@@ -30,7 +30,7 @@ wv_growth staged/staged
 wv_tail_probe staged/tail_probe
 wv_bent staged/bent
 wv_bend coordinates/bend
-wv_bend_pool coordinates/bend_fit
+wv_bend_pool coordinates/bend_pool coordinates/bend_fit
 wv_staged_closing staged/staged_closing
 wv_certificate staged/certificate
 wv_certified staged/certificate
