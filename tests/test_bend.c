@@ -309,7 +309,7 @@ static void rescales_arguments(void **state)
 /* An argument leans: the map is the same where the argument and the basis change together. */
 static void leans_arguments(void **state)
 {
-    const double delta[OTHERS] = {0.3, -0.2, 0.5, 0.1};
+    const double delta[D] = {-0.4, 0, 0.3, -0.2, 0.5, 0.1};
     fixture f;
     (void)state;
     set_up(&f, 11);

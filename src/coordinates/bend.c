@@ -185,11 +185,11 @@ void wv_bend_rescale(wv_bend *b, size_t j, double shift, double scale, wv_arena 
 
 void wv_bend_lean(wv_bend *b, size_t j, const double *delta)
 {
-    size_t D = b->D, r = b->r, k = D - r;
+    size_t D = b->D;
     for (size_t i = 0; i < D; i++)
-        cblas_daxpy((int)k, -b->basis[i * D + j], delta, 1, b->basis + i * D + r, 1);
-    for (size_t c = 0; c < k; c++)
-        cblas_daxpy((int)D, delta[c], b->inverse + (r + c) * D, 1, b->inverse + j * D, 1);
+        cblas_daxpy((int)D, -b->basis[i * D + j], delta, 1, b->basis + i * D, 1);
+    for (size_t c = 0; c < D; c++)
+        cblas_daxpy((int)D, c == j ? 0 : delta[c], b->inverse + c * D, 1, b->inverse + j * D, 1);
 }
 
 void wv_bend_rotate(wv_bend *b, const double *T, wv_arena *arena)

@@ -59,7 +59,7 @@ void wv_bend_add_layer(wv_bend *b, const double *turn, const wv_bend_row *row);
 /* Argument j is measured from `shift`, in units of `scale`: the map stays, but for the row of j, which is cleared. */
 void wv_bend_rescale(wv_bend *b, size_t j, double shift, double scale, wv_arena *arena);
 
-/* Argument j leans: delta[D - r] times the others is added to what it measures; rows stay. */
+/* Argument j leans: delta[D] times the coordinates is added to what it measures, delta[j] being 0; rows stay. */
 void wv_bend_lean(wv_bend *b, size_t j, const double *delta);
 
 /* The others are turned: their columns of the basis become these times T [D - r][D - r], which is orthonormal. Rows

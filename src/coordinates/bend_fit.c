@@ -251,8 +251,27 @@ static void choose_first(const wv_bend_seen *s, wv_bend *b, wv_arena *arena)
 }
 
 /* ---- rounds ------------------------------------------------------------------------------------------------------ */
+/* Lines of all coordinates, where nothing depends on anything: scores far out tell as much as those close by. */
+static void fit_lines(const wv_bend_pool *p, wv_bend *b, wv_arena *arena)
+{
+    size_t mark = wv_arena_mark(arena);
+    wv_bend_seen s = wv_bend_seen_take(p, b->r, arena);
+    wv_bend_seen_from(p, b, &s);
+    for (size_t i = 0; i < s.n; i++)
+        s.weight[i] = 1 / (double)s.n;
+    for (size_t c = 0; c < s.D; c++) {
+        wv_bend_line line = fit_line(&s, c, 0, arena);
+        wv_bend_set_line(b, c, &line);
+    }
+    wv_arena_release(arena, mark);
+}
+
 static void fit_all(const wv_bend_pool *p, wv_bend *b, bool anew, wv_arena *arena)
 {
+    if (p->lines) {
+        fit_lines(p, b, arena);
+        return;
+    }
     size_t D = p->D, mark = wv_arena_mark(arena);
     bool final = (double)p->round >= wv_policy.bend_rounds_gaussian,
          first = (double)p->round == wv_policy.bend_rounds_gaussian;
@@ -284,6 +303,18 @@ static void fit_all(const wv_bend_pool *p, wv_bend *b, bool anew, wv_arena *aren
     wv_arena_release(arena, mark);
 }
 
+/* The first fit after a look: not all that it has found need be arguments. */
+static void begin(const wv_bend_pool *p, wv_bend *b, wv_arena *arena)
+{
+    size_t mark = wv_arena_mark(arena);
+    wv_bend_seen s = wv_bend_seen_take(p, b->r, arena);
+    wv_bend_seen_from(p, b, &s);
+    wv_bend_seen_weigh(p, wv_policy.bend_reach_arguments, &s);
+    wv_bend_others_drop(p, &s, b, arena);
+    wv_arena_release(arena, mark);
+    fit_all(p, b, true, arena);
+}
+
 /* The bend gets the arguments that a look has found, in the frame given by root [D][D]; false: there are none. */
 static bool look(wv_bend_look *l, const double *root, size_t known, const double *centre, wv_bend *b, wv_arena *arena)
 {
@@ -291,6 +322,19 @@ static bool look(wv_bend_look *l, const double *root, size_t known, const double
     double *basis = wv_arena_take(arena, D * D);
     size_t r = wv_bend_look_find(l, root, known, basis, arena);
     bool good = r && wv_bend_set_frame(b, r, centre, basis, arena);
+    wv_arena_release(arena, mark);
+    return good;
+}
+
+/* Where the axes are independent, the map has lines alone: one argument, on which nothing depends. */
+static bool set_separate(wv_bend_pool *p, const wv_bend_look *l, const double *root, const double *centre, wv_bend *b,
+                         wv_arena *arena)
+{
+    size_t D = l->D, mark = wv_arena_mark(arena);
+    double *basis = wv_arena_take(arena, D * D);
+    bool good = (double)l->n > wv_policy.bend_least * (double)D && wv_bend_look_separate(l, root, basis, arena) &&
+                wv_bend_set_frame(b, 1, centre, basis, arena);
+    p->lines = good;
     wv_arena_release(arena, mark);
     return good;
 }
@@ -304,33 +348,28 @@ bool wv_bend_find(wv_bend_pool *p, wv_bend *b, const double *mu, const double *r
         wv_bend_pool_whiten(p, mu, root, l.z, l.rho);
         l.n = p->n;
         found = look(&l, root, 0, mu, b, arena);
+        found = set_separate(p, &l, root, mu, b, arena) || found;
     }
     if (found) {
         p->round = p->batch = 1;
-        fit_all(p, b, true, arena);
+        begin(p, b, arena);
         wv_bend_count(b, 1, 0);
     }
     wv_arena_release(arena, mark);
     return found;
 }
 
-/* Points near the present map, in its coordinates: the others and the arguments through their rows and layers. */
+/* Points near the present map, in its coordinates u, and what it leaves of their scores. */
 static void see_rest(const wv_bend_pool *p, const wv_bend *b, const wv_bend_seen *s, wv_bend_look *l, wv_arena *arena)
 {
     const double least = 0.1;
-    size_t D = p->D, r = b->r;
-    wv_bend_seen_from(p, b, s);
-    for (size_t c = r; c < D; c++)
-        wv_bend_seen_undo_row(s, &b->row[c], c, arena);
+    size_t D = p->D, mark = wv_arena_mark(arena);
+    double *log_p = wv_arena_take(arena, p->n);
+    memcpy(log_p, p->log_p, p->n * sizeof *log_p);
+    memcpy(s->g, p->g, p->n * D * sizeof *s->g);
+    wv_bend_inverse(b, p->n, p->x, s->w, arena);
+    wv_bend_pull(b, p->n, s->w, log_p, s->g, arena);
     wv_bend_seen_weigh(p, wv_policy.bend_reach_arguments, s);
-    for (size_t i = 0; i < b->layers; i++) {
-        wv_bend_seen_turn(s, b->layer[i].turn, false, arena);
-        for (size_t c = r; c < D; c++)
-            wv_bend_seen_undo_row(s, &b->layer[i].row[c - r], c, arena);
-        wv_bend_seen_turn(s, b->layer[i].turn, true, arena);
-    }
-    for (size_t c = r; c-- > 0;)
-        wv_bend_seen_undo_row(s, &b->row[c], c, arena);
     l->n = 0;
     for (size_t i = 0; i < s->n; i++) {
         double *z = l->z + l->n * D, *rho = l->rho + l->n * D, size = 0;
@@ -339,8 +378,9 @@ static void see_rest(const wv_bend_pool *p, const wv_bend *b, const wv_bend_seen
             rho[k] = s->g[i * D + k] + z[k];
             size += rho[k] * rho[k] + z[k] * z[k];
         }
-        l->n += s->weight[i] * (double)s->n > least && isfinite(size);
+        l->n += s->weight[i] * (double)s->n > least && isfinite(log_p[i]) && isfinite(size);
     }
+    wv_arena_release(arena, mark);
 }
 
 /* Looks for more arguments in what the present map leaves of the scores; true: there are some, and the map has been
@@ -367,7 +407,7 @@ void wv_bend_draw(const wv_bend_pool *p, const wv_bend *b, const wv_stream *stre
     for (size_t i = 0; i < n / 2; i++) {
         double by = p->round > 1 ? wide[i % WIDTHS] : wide[0];
         for (size_t k = 0; k < D; k++) {
-            u[i * D + k] *= k < b->r ? by : 1;
+            u[i * D + k] *= k < b->r || p->lines ? by : 1;
             u[(n / 2 + i) * D + k] = -u[i * D + k];
         }
     }
@@ -382,11 +422,11 @@ bool wv_bend_learn(wv_bend_pool *p, wv_bend *b, size_t n, const double *x, const
     fit_all(p, b, false, arena);
     p->round++;
     p->batch++;
-    if (p->round == (size_t)wv_policy.bend_rounds_look && (double)p->looks < wv_policy.bend_looks &&
+    if (!p->lines && p->round == (size_t)wv_policy.bend_rounds_look && (double)p->looks < wv_policy.bend_looks &&
         look_again(p, b, arena)) {
         p->looks++;
         p->round = 2;
-        fit_all(p, b, true, arena);
+        begin(p, b, arena);
     }
     return (double)p->round > wv_policy.bend_rounds;
 }

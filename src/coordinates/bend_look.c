@@ -164,13 +164,20 @@ static bool improve(const wv_bend_look *l, size_t q, const double *O, double *v,
 }
 
 /* The direction near v that explains most, best[D]; returns its share. */
-static double best_direction(const wv_bend_look *l, size_t q, const double *O, const double *v, double *best, wv_arena *arena)
+static double best_direction(const wv_bend_look *l, size_t q, const double *O, const double *v, double *best,
+                             wv_arena *arena)
 {
-    enum { STEPS = 8 };
+    enum { ROUNDS = 12, STEPS = 4 };
+    const double enough = 1.01;
+    double share = 0, before = -1;
     memcpy(best, v, l->D * sizeof *v);
-    for (size_t i = 0; i < STEPS && improve(l, q, O, best, arena);)
-        i++;
-    return judge(l, best, arena);
+    for (size_t i = 0; i < ROUNDS && !(share < enough * before); i++) {
+        before = share;
+        for (size_t k = 0; k < STEPS && improve(l, q, O, best, arena);)
+            k++;
+        share = judge(l, best, arena);
+    }
+    return share;
 }
 
 /* The direction near the axis v takes its place if it explains much more. *share becomes its share; false: the axis
@@ -212,11 +219,10 @@ static size_t pick(wv_bend_look *l, const double *root, size_t known, size_t mos
             break;
         memcpy(a + r * D, is_axis ? root + axis * D : O + r * D, D * sizeof *a);
         cblas_dscal((int)D, 1 / cblas_dnrm2((int)D, a + r * D, 1), a + r * D, 1);
+        bent_terms(l, O + r * D, Z);
+        room = regress_on(l, D + 1, Z, arena) &&
+               is_axis; /* what another direction leaves is seen better through its map */
         r++;
-        if (!is_axis) /* what it leaves is seen better through its map */
-            break;
-        bent_terms(l, O + (r - 1) * D, Z);
-        room = regress_on(l, D + 1, Z, arena);
     }
     wv_arena_release(arena, mark);
     return r;
@@ -335,4 +341,50 @@ size_t wv_bend_look_find(wv_bend_look *l, const double *root, size_t known, doub
     }
     wv_arena_release(arena, mark);
     return good ? r : 0;
+}
+
+/* ---- lines ------------------------------------------------------------------------------------------------------- */
+/* What is left of the scores of a coordinate, sd times g, after a regression on (1, w, w^2, w^3), w its value in sds:
+ * the sum of weighted squares. */
+static double left_of_own(const wv_bend_look *l, const double *w, const double *g, wv_arena *arena)
+{
+    enum { TERMS = 4 };
+    size_t mark = wv_arena_mark(arena);
+    double G[TERMS * TERMS] = {0}, h[TERMS] = {0}, c[TERMS], square = 0;
+    for (size_t i = 0; i < l->n; i++) {
+        double a = l->weight[i] * l->weight[i], v = w[i], f[TERMS] = {1, v, v * v, v * v * v};
+        cblas_dsyr(CblasRowMajor, CblasLower, TERMS, a, f, 1, G, TERMS);
+        cblas_daxpy(TERMS, a * g[i], f, 1, h, 1);
+        square += a * g[i] * g[i];
+    }
+    memcpy(c, h, sizeof c);
+    bool good = wv_dense_ridge_solve(TERMS, G, 1, c);
+    wv_arena_release(arena, mark);
+    return good ? square - cblas_ddot(TERMS, c, 1, h, 1) : square;
+}
+
+bool wv_bend_look_separate(const wv_bend_look *l, const double *root, double *basis, wv_arena *arena)
+{
+    size_t n = l->n, D = l->D, mark = wv_arena_mark(arena);
+    double *w = wv_arena_take(arena, n * D), *g = wv_arena_take(arena, n * D), *own = wv_arena_take(arena, 2 * n),
+           left = 0, more = wv_policy.bend_separate * (double)(n - l->columns) / (double)n;
+    for (size_t i = 0; i < n * D; i++) {
+        w[i] = l->z[i];
+        g[i] = l->rho[i] - l->z[i];
+    }
+    cblas_dtrmm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, (int)n, (int)D, 1.0, root, (int)D, w,
+                (int)D);
+    cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)n, (int)D, 1.0, root, (int)D, g,
+                (int)D);
+    memset(basis, 0, D * D * sizeof *basis);
+    for (size_t k = 0; k < D; k++) {
+        double sd = basis[k * (D + 1)] = cblas_dnrm2((int)k + 1, root + k * D, 1);
+        for (size_t i = 0; i < n; i++) {
+            own[i] = w[i * D + k] / sd;
+            own[n + i] = g[i * D + k] * sd;
+        }
+        left += left_of_own(l, own, own + n, arena);
+    }
+    wv_arena_release(arena, mark);
+    return more * left < cblas_ddot((int)(n * D), l->E, 1, l->E, 1);
 }

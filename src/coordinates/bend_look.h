@@ -22,4 +22,8 @@ wv_bend_look wv_bend_look_take(size_t n, size_t D, wv_arena *arena);
  * Returns how many there are with these; basis[D][D]: root times columns that are dual to the arguments, then ones that
  * are orthogonal to them. 0: there is no such basis. */
 size_t wv_bend_look_find(wv_bend_look *l, const double *root, size_t known, double *basis, wv_arena *arena);
+
+/* After a look: whether the axes are independent, so that lines explain the scores much better than arguments do;
+ * basis[D][D]: their sds, root [D][D] being that of the Gaussian that z has been whitened by. */
+bool wv_bend_look_separate(const wv_bend_look *l, const double *root, double *basis, wv_arena *arena);
 #endif

@@ -16,16 +16,6 @@ static double fit_rows(const wv_bend_seen *s, wv_bend *b, bool anew, wv_arena *a
     return cost;
 }
 
-static double cost_of_rows(const wv_bend_seen *s, const wv_bend *b, wv_arena *arena)
-{
-    double cost = 0;
-    for (size_t c = s->r; c < s->D; c++) {
-        wv_bend_points p = wv_bend_seen_points(s, c);
-        cost += wv_bend_row_cost(&b->row[c], &p, arena);
-    }
-    return isfinite(cost) ? cost : INFINITY;
-}
-
 /* ---- layers ------------------------------------------------------------------------------------------------------ */
 /* T [k][k]: eigenvectors, in columns, of the largest slice d rho / d(t_j u) of what is left of the scores. */
 static bool largest_slice(const wv_bend_seen *s, double *T, wv_arena *arena)
@@ -232,69 +222,74 @@ static bool turn_basis(const wv_bend_pool *p, const wv_bend_seen *s, wv_bend *b,
 }
 
 /* ---- directions of the arguments --------------------------------------------------------------------------------- */
-/* All points after argument j has leant by `share` of delta. */
-static void lean_points(const wv_bend_seen *s, size_t j, const double *delta, double share)
+/* At the points, times the root of the weight of the residual of row c: derivatives of the residual
+ * e^s (g - delta_c g_j) + e^-s (y - m), s and m at t_j + delta.y, by t_j and by delta_c, into a[n] and own[n]. */
+static void lean_row(const wv_bend_seen *s, const wv_bend_row *row, size_t c, size_t j, double *a, double *own)
 {
-    size_t r = s->r, k = s->D - r;
     for (size_t i = 0; i < s->n; i++) {
-        double *w = s->w + i * s->D, *g = s->g + i * s->D;
-        w[j] += share * cblas_ddot((int)k, delta, 1, w + r, 1);
-        cblas_daxpy((int)k, -share * g[j], delta, 1, g + r, 1);
-    }
-}
-
-/* Sums over the others at a point: half the squares of their residuals as argument j leans. */
-typedef struct {
-    double aa, ar;                      /* of squares of da, and with the residual */
-    double *cross, *own, *own_residual; /* [k] */
-} lean_sums;
-
-/* Residuals of the rows at point i, as argument j leans by delta: e^s (g - delta g_j) + e^-s (y - m) with s and m at
- * t_j
- * + delta.y. False: the point does not count. */
-static bool lean_at(const wv_bend_seen *s, const wv_bend *b, size_t i, size_t j, lean_sums *t)
-{
-    size_t r = s->r, k = s->D - r;
-    const double *w = s->w + i * s->D, *g = s->g + i * s->D;
-    bool good = true;
-    t->aa = t->ar = 0;
-    for (size_t c = 0; c < k && good; c++) {
-        const wv_bend_row *row = &b->row[r + c];
+        const double *w = s->w + i * s->D, *g = s->g + i * s->D;
         wv_bend_place p = wv_bend_row_at(row, w);
-        double e = exp(p.s), pull = e * g[r + c], away = (w[r + c] - p.m) / e, residual = pull + away, a = 0,
-               own = e * g[j], weight = s->weight[i] / fmax(1, fabs(residual) / wv_policy.bend_huber);
+        double e = exp(p.s), pull = e * g[c], away = (w[c] - p.m) / e, by = 0,
+               root = sqrt(s->weight[i] / fmax(1, fabs(pull + away) / wv_policy.bend_huber));
         for (size_t n = 0; n < row->parents; n++)
-            a += row->parent[n] == j ? p.ds[n] * (pull - away) - p.dm[n] / e : 0;
-        t->aa += weight * a * a;
-        t->ar += weight * a * residual;
-        t->cross[c] = weight * a * own;
-        t->own[c] = weight * own * own;
-        t->own_residual[c] = weight * own * residual;
-        good = isfinite(t->aa) && isfinite(t->cross[c]) && isfinite(t->own[c]) && isfinite(t->own_residual[c]);
+            by += row->parent[n] == j ? p.ds[n] * (pull - away) - p.dm[n] / e : 0;
+        bool good = s->weight[i] > 0 && isfinite(by) && isfinite(e * g[j]) && isfinite(pull + away);
+        a[i] = good ? root * by : 0;
+        own[i] = good ? -root * e * g[j] : 0;
     }
-    return good;
 }
 
-/* delta[k]: a step of Gauss and Newton's method; false: there is none. */
+/* Adds row c to the normal equations H[k][k] delta = h, from which its own parameters are eliminated; square[n] += a^2.
+ */
+static void add_row(const wv_bend_seen *s, const wv_bend *b, size_t c, size_t j, double *H, double *h, double *square,
+                    wv_arena *arena)
+{
+    size_t n = s->n, D = s->D, r = s->r, k = D - r, mark = wv_arena_mark(arena), to = c - r,
+           apart = (n + WV_BEND_BLOCK - 1) / WV_BEND_BLOCK * WV_BEND_BLOCK;
+    double *J = wv_arena_take(arena, WV_BEND_TERMS * apart), *residual = wv_arena_take(arena, apart),
+           *M = wv_arena_take(arena, WV_BEND_TERMS * WV_BEND_TERMS), *a = wv_arena_zeros(arena, apart),
+           *own = wv_arena_zeros(arena, apart), *C = wv_arena_zeros(arena, WV_BEND_TERMS * (k + 1)),
+           *X = wv_arena_take(arena, WV_BEND_TERMS * (k + 1)), *y = wv_arena_zeros(arena, k);
+    wv_bend_points points = wv_bend_seen_points(s, c);
+    size_t P = wv_bend_row_slopes(&b->row[c], &points, wv_policy.bend_ridge, apart, J, residual, M, arena);
+    lean_row(s, &b->row[c], c, j, a, own);
+    for (size_t i = 0; i < n; i++) {
+        const double *others = s->w + i * D + r;
+        square[i] += a[i] * a[i];
+        cblas_daxpy((int)k, a[i] * own[i], others, 1, y, 1);
+        cblas_daxpy((int)k, -a[i] * residual[i], others, 1, h, 1);
+        h[to] -= own[i] * residual[i];
+        H[to * k + to] += own[i] * own[i];
+        for (size_t m = 0; m < P; m++) {
+            cblas_daxpy((int)k, J[m * apart + i] * a[i], others, 1, C + m * (k + 1), 1);
+            C[m * (k + 1) + to] += J[m * apart + i] * own[i];
+            C[m * (k + 1) + k] += J[m * apart + i] * residual[i];
+        }
+    }
+    for (size_t m = 0; m < k; m++) {
+        H[to * k + m] += y[m];
+        H[m * k + to] += y[m];
+    }
+    memcpy(X, C, P * (k + 1) * sizeof *C);
+    if (wv_dense_ridge_solve(P, M, k + 1, X)) {
+        cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)k, (int)k, (int)P, -1.0, C, (int)(k + 1), X,
+                    (int)(k + 1), 1.0, H, (int)k);
+        cblas_dgemv(CblasRowMajor, CblasTrans, (int)P, (int)k, 1.0, C, (int)(k + 1), X + k, (int)(k + 1), 1.0, h, 1);
+    }
+    wv_arena_release(arena, mark);
+}
+
+/* delta[k], a step of Gauss and Newton's method for argument j and all rows; false: there is none. */
 static bool find_lean(const wv_bend_seen *s, const wv_bend *b, size_t j, double *delta, wv_arena *arena)
 {
     const double ridge = 1e-6, longest = 0.5;
-    size_t r = s->r, k = s->D - r, mark = wv_arena_mark(arena);
-    double *H = wv_arena_zeros(arena, k * k);
-    lean_sums t = {0, 0, wv_arena_take(arena, k), wv_arena_take(arena, k), wv_arena_take(arena, k)};
+    size_t n = s->n, D = s->D, r = s->r, k = D - r, mark = wv_arena_mark(arena);
+    double *H = wv_arena_zeros(arena, k * k), *square = wv_arena_zeros(arena, n);
     memset(delta, 0, k * sizeof *delta);
-    for (size_t i = 0; i < s->n; i++) {
-        const double *y = s->w + i * s->D + r;
-        if (!(s->weight[i] > 0) || !lean_at(s, b, i, j, &t))
-            continue;
-        cblas_dsyr(CblasRowMajor, CblasLower, (int)k, t.aa, y, 1, H, (int)k);
-        cblas_dsyr2(CblasRowMajor, CblasLower, (int)k, -1.0, y, 1, t.cross, 1, H, (int)k);
-        cblas_daxpy((int)k, -t.ar, y, 1, delta, 1);
-        for (size_t c = 0; c < k; c++) {
-            H[c * k + c] += t.own[c];
-            delta[c] += t.own_residual[c];
-        }
-    }
+    for (size_t c = r; c < D; c++)
+        add_row(s, b, c, j, H, delta, square, arena);
+    for (size_t i = 0; i < n; i++)
+        cblas_dsyr(CblasRowMajor, CblasLower, (int)k, square[i], s->w + i * D + r, 1, H, (int)k);
     for (size_t c = 0; c < k; c++)
         H[c * k + c] += ridge;
     bool good = wv_dense_ridge_solve(k, H, 1, delta);
@@ -305,57 +300,29 @@ static bool find_lean(const wv_bend_seen *s, const wv_bend *b, size_t j, double 
     return good;
 }
 
-/* Argument j leans as far as that helps; delta[k] becomes what it has leant by. */
-static void lean_one(const wv_bend_seen *s, wv_bend *b, size_t j, double *delta, wv_arena *arena)
+/* Argument j leans by delta[D], unless that leaves more than the share `gain` of the cost: then all stays as it was.
+ * Returns the cost that it leaves. */
+static double try_lean(const wv_bend_pool *p, const wv_bend_seen *s, wv_bend *b, size_t j, double *delta, double gain,
+                       double *cost, wv_arena *arena)
 {
-    enum { HALVED = 4 };
-    size_t k = s->D - s->r;
-    double before = cost_of_rows(s, b, arena), share = 1;
-    bool good = find_lean(s, b, j, delta, arena);
-    for (size_t i = 0; i < HALVED && good; i++, share /= 2) {
-        lean_points(s, j, delta, share);
-        if (cost_of_rows(s, b, arena) < before) {
-            cblas_dscal((int)k, share, delta, 1);
-            wv_bend_lean(b, j, delta);
-            return;
-        }
-        lean_points(s, j, delta, -share);
-    }
-    memset(delta, 0, k * sizeof *delta);
-}
-
-/* Of two axes that are nearly the same near the Gaussian, such as those of a thin banana, the first look may have taken
- * the wrong one: arguments lean to others close by. False: all is as it was. */
-static bool exchange_axes(const wv_bend_pool *p, const wv_bend_seen *s, wv_bend *b, double *cost, wv_arena *arena)
-{
-    const double nearest = 1e-6, farthest = 0.7;
-    size_t D = s->D, r = s->r, k = D - r, mark = wv_arena_mark(arena);
-    double *delta = wv_arena_take(arena, k), first = *cost;
+    size_t r = s->r, k = s->D - r, mark = wv_arena_mark(arena);
     wv_bend_row *rows = (wv_bend_row *)(void *)wv_arena_take(arena, k * (sizeof *rows / sizeof(double) + 1));
-    for (size_t j = 0; j < r; j++)
-        for (size_t i = 0; i < D; i++) {
-            const double *axis = b->basis + i * D;
-            double far = cblas_dnrm2((int)k, axis + r, 1) / fabs(axis[j]);
-            if (!(far > nearest && far < farthest))
-                continue;
-            memcpy(delta, axis + r, k * sizeof *delta);
-            cblas_dscal((int)k, 1 / axis[j], delta, 1);
-            memcpy(rows, b->row + r, k * sizeof *rows);
-            wv_bend_lean(b, j, delta);
-            wv_bend_seen_from(p, b, s);
-            double now = fit_rows(s, b, false, arena);
-            if (now < wv_policy.bend_lean_gain * *cost) {
-                *cost = now;
-                continue;
-            }
-            cblas_dscal((int)k, -1, delta, 1);
-            wv_bend_lean(b, j, delta);
-            wv_bend_seen_from(p, b, s);
-            for (size_t c = 0; c < k; c++)
-                wv_bend_set_row(b, r + c, &rows[c]);
-        }
+    memcpy(rows, b->row + r, k * sizeof *rows);
+    wv_bend_lean(b, j, delta);
+    wv_bend_seen_from(p, b, s);
+    double now = fit_rows(s, b, false, arena);
+    if (now < gain * *cost)
+        *cost = now;
+    else {
+        cblas_dscal((int)s->D, -1, delta, 1);
+        wv_bend_lean(b, j, delta);
+        cblas_dscal((int)s->D, -1, delta, 1);
+        wv_bend_seen_from(p, b, s);
+        for (size_t c = 0; c < k; c++)
+            wv_bend_set_row(b, r + c, &rows[c]);
+    }
     wv_arena_release(arena, mark);
-    return *cost < first;
+    return now;
 }
 
 /* Is argument j a parameter? */
@@ -371,46 +338,122 @@ static bool is_axis(const wv_bend *b, size_t j)
     return some == 1;
 }
 
-/* Arguments lean, unless that gains little; false: then all is as it was. */
-static bool lean_arguments(const wv_bend_pool *p, const wv_bend_seen *s, wv_bend *b, double *cost, wv_arena *arena)
+/* Of two axes that are nearly the same near the Gaussian, such as those of a thin banana, the first look may have taken
+ * the wrong one, or a direction in between: arguments become axes close by, an axis only if that helps much. */
+static void exchange_axes(const wv_bend_pool *p, const wv_bend_seen *s, wv_bend *b, double *cost, wv_arena *arena)
 {
-    size_t D = s->D, r = s->r, k = D - r, mark = wv_arena_mark(arena);
-    double *delta = wv_arena_take(arena, r * k);
-    wv_bend_row *rows = (wv_bend_row *)(void *)wv_arena_take(arena, k * (sizeof *rows / sizeof(double) + 1));
-    size_t axes = 0;
-    memcpy(rows, b->row + r, k * sizeof *rows);
+    const double nearest = 1e-6, farthest = 0.7, mixed = 1.5;
+    size_t D = s->D, r = s->r, mark = wv_arena_mark(arena);
+    double *delta = wv_arena_take(arena, D);
     for (size_t j = 0; j < r; j++)
-        axes += is_axis(b, j);
-    memset(delta, 0, r * k * sizeof *delta);
-    for (size_t j = 0; j < r; j++)
-        if (axes == r || !is_axis(b, j))
-            lean_one(s, b, j, delta + j * k, arena);
-    double now = fit_rows(s, b, false, arena);
-    bool better = now < (axes == r ? wv_policy.bend_lean_gain : wv_policy.bend_turn_gain) * *cost;
-    if (better)
-        *cost = now;
-    else {
-        cblas_dscal((int)(r * k), -1, delta, 1);
-        for (size_t j = 0; j < r; j++)
-            wv_bend_lean(b, j, delta + j * k);
-        wv_bend_seen_from(p, b, s);
-        for (size_t c = 0; c < k; c++)
-            wv_bend_set_row(b, r + c, &rows[c]);
+        for (size_t i = 0; i < D; i++) {
+            memcpy(delta, b->basis + i * D, D * sizeof *delta);
+            cblas_dscal((int)D, 1 / delta[j], delta, 1);
+            delta[j] = 0;
+            double far = cblas_dnrm2((int)(D - r), delta + r, 1), others = cblas_dnrm2((int)r, delta, 1);
+            if (fmax(far, others) > nearest && far < farthest && others < mixed)
+                try_lean(p, s, b, j, delta, is_axis(b, j) ? wv_policy.bend_lean_gain : 1, cost, arena);
+        }
+    wv_arena_release(arena, mark);
+}
+
+/* Argument j leans by a step, an axis only if that helps much; false: it stays where it is. */
+static bool lean_argument(const wv_bend_pool *p, const wv_bend_seen *s, wv_bend *b, size_t j, double *cost,
+                          wv_arena *arena)
+{
+    enum { HALVED = 3 };
+    const double half = 0.5;
+    size_t k = s->D - s->r, mark = wv_arena_mark(arena);
+    double *delta = wv_arena_zeros(arena, s->D), before = *cost, now = INFINITY,
+           gain = is_axis(b, j) ? wv_policy.bend_lean_gain : wv_policy.bend_turn_gain;
+    bool some = find_lean(s, b, j, delta + s->r, arena);
+    for (size_t i = 0; i < HALVED && some && !(now < before); i++) {
+        now = try_lean(p, s, b, j, delta, gain, cost, arena);
+        cblas_dscal((int)k, half, delta + s->r, 1);
     }
     wv_arena_release(arena, mark);
-    return better;
+    return *cost < before;
+}
+
+/* Rows, and directions of the arguments; returns the cost. */
+static double fit_directions(const wv_bend_pool *p, const wv_bend_seen *s, wv_bend *b, bool anew, wv_arena *arena)
+{
+    wv_bend_seen_from(p, b, s);
+    double cost = fit_rows(s, b, anew, arena);
+    if (p->round <= 2 && s->D > s->r)
+        exchange_axes(p, s, b, &cost, arena);
+    for (size_t j = 0; j < s->r && s->D > s->r; j++)
+        for (size_t i = 0; i < (size_t)wv_policy.bend_leans && lean_argument(p, s, b, j, &cost, arena);)
+            i++;
+    return cost;
+}
+
+/* c[r] of the regression of argument j on the other ones at the points (c[j] = 0), and the sd of what that leaves. */
+static double regress_argument(const wv_bend_seen *s, size_t j, double *c, wv_arena *arena)
+{
+    size_t r = s->r, p = r + 1, mark = wv_arena_mark(arena);
+    double *G = wv_arena_zeros(arena, p * p), *h = wv_arena_zeros(arena, p), *f = wv_arena_take(arena, p), square = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        const double *w = s->w + i * s->D;
+        memcpy(f, w, r * sizeof *f);
+        f[j] = 0;
+        f[r] = 1;
+        cblas_dsyr(CblasRowMajor, CblasLower, (int)p, s->weight[i], f, 1, G, (int)p);
+        cblas_daxpy((int)p, s->weight[i] * w[j], f, 1, h, 1);
+        square += s->weight[i] * w[j] * w[j];
+    }
+    memcpy(f, h, p * sizeof *f);
+    if (!wv_dense_ridge_solve(p, G, 1, h))
+        memset(h, 0, p * sizeof *h);
+    memcpy(c, h, r * sizeof *c);
+    square -= cblas_ddot((int)p, f, 1, h, 1);
+    wv_arena_release(arena, mark);
+    return sqrt(fmax(square, 1e-12));
+}
+
+/* Argument j becomes the last one of the others: what the other arguments leave of it. */
+static bool demote(const wv_bend_seen *s, wv_bend *b, size_t j, wv_arena *arena)
+{
+    size_t D = b->D, r = b->r, mark = wv_arena_mark(arena);
+    double *basis = wv_arena_take(arena, D * D), *c = wv_arena_take(arena, r), sd = regress_argument(s, j, c, arena);
+    memcpy(basis, b->basis, D * D * sizeof *basis);
+    for (size_t i = 0; i < D; i++) {
+        double *to = basis + i * D, own = to[j];
+        cblas_daxpy((int)r, own, c, 1, to, 1);
+        memmove(to + j, to + j + 1, (D - 1 - j) * sizeof *to);
+        to[D - 1] = sd * own;
+    }
+    bool good = wv_bend_set_frame(b, r - 1, b->centre, basis, arena);
+    wv_arena_release(arena, mark);
+    return good;
+}
+
+void wv_bend_others_drop(const wv_bend_pool *p, wv_bend_seen *s, wv_bend *b, wv_arena *arena)
+{
+    size_t D = s->D, mark = wv_arena_mark(arena);
+    double *basis = wv_arena_take(arena, D * D), cost = b->r > 1 ? fit_directions(p, s, b, true, arena) : 0;
+    for (size_t j = 0; j < b->r && b->r > 1;) {
+        memcpy(basis, b->basis, D * D * sizeof *basis);
+        wv_bend_seen_from(p, b, s);
+        bool good = demote(s, b, j, arena);
+        s->r = b->r;
+        double now = good ? fit_directions(p, s, b, true, arena) : INFINITY;
+        if (now < cost + wv_policy.bend_squares) {
+            cost = now;
+            continue;
+        }
+        wv_bend_set_frame(b, b->r + 1, b->centre, basis, arena);
+        s->r = b->r;
+        j++;
+    }
+    wv_arena_release(arena, mark);
 }
 
 void wv_bend_others_fit(const wv_bend_pool *p, const wv_bend_seen *s, wv_bend *b, bool anew, wv_arena *arena)
 {
     size_t D = s->D, r = s->r;
     wv_bend_clear_layers(b);
-    wv_bend_seen_from(p, b, s);
-    double cost = fit_rows(s, b, anew, arena);
-    if (p->round <= 2 && D > r)
-        exchange_axes(p, s, b, &cost, arena);
-    for (size_t i = 0; i < (size_t)wv_policy.bend_leans && D > r && lean_arguments(p, s, b, &cost, arena);)
-        i++;
+    double cost = fit_directions(p, s, b, anew, arena);
     for (size_t i = 0; i < (size_t)wv_policy.bend_turns && D - r > 1 && turn_basis(p, s, b, &cost, arena);)
         i++;
     for (size_t c = r; c < D; c++)

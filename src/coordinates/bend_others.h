@@ -6,4 +6,7 @@
 
 /* The pool is seen through the map of the others afterwards; its weights are those of s. */
 void wv_bend_others_fit(const wv_bend_pool *p, const wv_bend_seen *s, wv_bend *b, bool anew, wv_arena *arena);
+
+/* Arguments without which the others are fitted as well are none any more, the first ones first; rows are cleared. */
+void wv_bend_others_drop(const wv_bend_pool *p, wv_bend_seen *s, wv_bend *b, wv_arena *arena);
 #endif

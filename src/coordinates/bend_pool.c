@@ -41,15 +41,15 @@ void wv_bend_pool_free(wv_bend_pool *p)
 }
 
 typedef struct {
-    size_t n, next, round, batch, looks;
+    size_t n, next, round, batch, looks, lines;
 } counts;
 
 bool wv_bend_pool_archive(wv_bend_pool *p, wv_archive *a)
 {
-    counts c = {p->n, p->next, p->round, p->batch, p->looks};
+    counts c = {p->n, p->next, p->round, p->batch, p->looks, p->lines};
     wv_archive_values(a, &c, sizeof c);
     if (c.n > p->room || c.next > p->room || (double)c.round > wv_policy.bend_rounds + 1 ||
-        (double)c.looks > wv_policy.bend_looks || c.batch > most_batches() + 1)
+        (double)c.looks > wv_policy.bend_looks || c.batch > most_batches() + 1 || c.lines > 1)
         return wv_archive_refuse(a);
     if (wv_archive_reading(a)) {
         p->n = c.n;
@@ -57,6 +57,7 @@ bool wv_bend_pool_archive(wv_bend_pool *p, wv_archive *a)
         p->round = c.round;
         p->batch = c.batch;
         p->looks = c.looks;
+        p->lines = c.lines;
     }
     wv_archive_array(a, p->x, c.n * p->D);
     wv_archive_array(a, p->g, c.n * p->D);
@@ -68,11 +69,13 @@ bool wv_bend_pool_archive(wv_bend_pool *p, wv_archive *a)
 void wv_bend_pool_clear(wv_bend_pool *p)
 {
     p->n = p->next = p->round = p->batch = p->looks = 0;
+    p->lines = false;
 }
 
 void wv_bend_pool_reopen(wv_bend_pool *p)
 {
     p->round = p->batch = p->looks = 0;
+    p->lines = false;
     p->next = p->n % p->ring;
     memset(p->born, 0, p->n * sizeof *p->born);
 }

@@ -15,6 +15,7 @@ typedef struct {
     size_t round;  /* of the fit, 0 before there is a bend; it goes back where more arguments are found */
     size_t batch;  /* batches since the bend was found */
     size_t looks;  /* that have found more arguments */
+    bool lines;    /* lines alone: the axes are independent */
     double *x, *g; /* [room][D] */
     double *log_p; /* [room] */
     double *born;  /* [room] batch in which a point came */

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST = 2 * WV_BEND_SLOPES + 2 * WV_BEND_SQUARES, DAMPED_MOST = 30 };
+enum { MOST = WV_BEND_TERMS, DAMPED_MOST = 30 };
 
 static const double log_2 = 0.693147180559945309417;
 
@@ -208,16 +208,6 @@ typedef struct {
     double ridge[MOST], origin[MOST];
 } problem;
 
-double wv_bend_row_cost(const wv_bend_row *row, const wv_bend_points *p, wv_arena *arena)
-{
-    size_t mark = wv_arena_mark(arena), n;
-    wv_experts_points columns = gather(row, p, &n, arena);
-    wv_experts e = experts_of(row);
-    double cost = wv_experts_best()->cost(&e, &columns, n);
-    wv_arena_release(arena, mark);
-    return cost;
-}
-
 static double cost_of(const problem *q, const wv_bend_row *row)
 {
     wv_experts e = experts_of(row);
@@ -226,6 +216,22 @@ static double cost_of(const problem *q, const wv_bend_row *row)
     for (size_t k = 0; k < count(row); k++)
         sum += q->ridge[k] * (theta[k] - q->origin[k]) * (theta[k] - q->origin[k]);
     return isfinite(sum) ? sum : INFINITY;
+}
+
+size_t wv_bend_row_slopes(const wv_bend_row *row, const wv_bend_points *p, double ridge, size_t apart, double *J,
+                          double *r, double *M, wv_arena *arena)
+{
+    size_t mark = wv_arena_mark(arena), P = count(row), n;
+    wv_experts_points columns = gather(row, p, &n, arena);
+    wv_experts e = experts_of(row);
+    double slope[MOST], origin[MOST];
+    wv_experts_best()->slopes(&e, &columns, n, apart, r, J);
+    make_ridge(row, ridge, slope, origin);
+    cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, (int)P, (int)n, 1.0, J, (int)apart, 0.0, M, (int)P);
+    for (size_t k = 0; k < P; k++)
+        M[k * P + k] += slope[k];
+    wv_arena_release(arena, mark);
+    return P;
 }
 
 /* Columns of a symmetric matrix are added up, and its rows, as those of J are by tie(). */

@@ -56,8 +56,12 @@ typedef struct {
  * from y = v, with one expert first. Returns the cost. */
 double wv_bend_row_fit(wv_bend_row *row, const wv_bend_points *p, double ridge, bool anew, wv_arena *arena);
 
-/* That sum, without the ridge. */
-double wv_bend_row_cost(const wv_bend_row *row, const wv_bend_points *p, wv_arena *arena);
+/* At the points, times the roots of their weights: residuals r[apart] and their derivatives J[..][apart] by the
+ * parameters of the row, whose number is returned; `apart` is at least n, a multiple of WV_BEND_BLOCK, and what is
+ * beyond n is 0. M[..][..] = J J' with that ridge. */
+enum { WV_BEND_BLOCK = 8, WV_BEND_TERMS = 2 * WV_BEND_SLOPES + 2 * WV_BEND_SQUARES };
+size_t wv_bend_row_slopes(const wv_bend_row *row, const wv_bend_points *p, double ridge, size_t apart, double *J,
+                          double *r, double *M, wv_arena *arena);
 
 /* The same function after argument number `which` has become (t - shift) / scale. */
 void wv_bend_row_rescale(wv_bend_row *row, size_t which, double shift, double scale);
