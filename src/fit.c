@@ -677,7 +677,8 @@ static question question_of(const wvgd_fit *f)
 {
     const wv_differences *d = &f->differences;
     if (d->n)
-        return (question){d->n, f->bend.on ? f->bend.shown : d->x, wv_differences_lend(d), NULL};
+        return (question){d->n - d->known, (f->bend.on ? f->bend.shown : d->x) + d->known * f->D,
+                          wv_differences_lend(d) + d->known, NULL};
     return (question){f->b.n, f->bend.on ? f->bend.shown : f->b.x, f->b.log_p,
                       stages[f->stage].gradient && f->model.has_gradient ? f->b.grad : NULL};
 }
@@ -693,6 +694,12 @@ static void take_scales(wvgd_fit *f)
         wv_mixture_scales(&f->mix, scale);
     wv_differences_set_scale(&f->differences, scale);
     wv_arena_release(f->arena, mark);
+}
+
+/* Are gradients asked for whose points have been asked for before? */
+static bool climbs(const wvgd_fit *f)
+{
+    return f->stage == WV_EXPLORE && f->explore.phase == WV_CLIMB;
 }
 
 /* The search learns scales from curvature, but for ascents once there is a mode and differences are exact. */
@@ -712,6 +719,8 @@ static void make_question(wvgd_fit *f)
         if (!learn && !d->again) /* else its answers have shown better scales */
             take_scales(f);
         wv_differences_expand(d, f->b.n, f->b.x, learn);
+        if (climbs(f))
+            wv_differences_know(d, f->b.log_p);
     }
     wv_bend_show(&f->bend, d->n ? d->n : f->b.n, d->n ? d->x : f->b.x, f->arena);
 }
@@ -801,13 +810,12 @@ static bool answer(wvgd_fit *f, const double *log_p, const double *grad)
     }
     memmove(q.log_p, log_p, q.n * sizeof *log_p);
     if (f->bend.on)
-        wv_bend_pull(&f->bend, q.n, d->x, q.log_p, NULL, f->arena);
-    if (!wv_differences_collapse(d, q.log_p, f->b.log_p, f->b.grad))
+        wv_bend_pull(&f->bend, d->n, d->x, wv_differences_lend(d), NULL, f->arena);
+    if (!wv_differences_collapse(d, wv_differences_lend(d), f->b.log_p, f->b.grad))
         return false;
     wv_outcome_set_roughness(&f->outcome, wv_differences_roughness(d));
     clean(f, f->b.log_p, f->b.grad);
-    if (f->stage != WV_EXPLORE || f->explore.phase != WV_CLIMB) /* else these came as densities before */
-        f->count.points += points;
+    f->count.points += climbs(f) ? 0 : points;
     return true;
 }
 

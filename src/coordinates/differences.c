@@ -181,6 +181,7 @@ void wv_differences_expand(wv_differences *d, size_t n, const double *x, bool le
     d->turn = d->noise.seen;
     d->probes = half < most ? half : most;
     d->learn = learn;
+    d->known = 0;
     d->sides = !learn && wv_differences_exact(d) ? 1 : 2;
     d->n = n * (d->sides * D + 1) + values_of_probe(d) * d->probes;
     for (size_t i = 0; i < D; i++)
@@ -197,6 +198,12 @@ void wv_differences_expand(wv_differences *d, size_t n, const double *x, bool le
         if (d->sides == 1)
             move(d, x + at.point * D, at.coordinate, -1, at.behind);
     }
+}
+
+void wv_differences_know(wv_differences *d, const double *log_p)
+{
+    memcpy(d->log_p, log_p, d->points * sizeof *log_p);
+    d->known = d->points;
 }
 
 double *wv_differences_lend(const wv_differences *d)

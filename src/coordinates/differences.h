@@ -31,7 +31,8 @@ typedef struct {
     bool learn;             /* scales from its curvature */
     size_t sides;           /* of a point along each coordinate that are asked for: 1 or 2 */
     size_t probes, turn;    /* places where noise is measured; along which coordinate the first is */
-    size_t n;               /* values asked for; 0: the batch itself is asked for */
+    size_t known;           /* of the points, those whose values are not asked for: all or none */
+    size_t n;               /* values; 0: the batch itself is asked for */
     double *step;           /* [D] */
     double *x, *log_p;      /* [n][D], [n]: the points, those around them, those of the probes */
     double *memory, *large; /* where all of this is */
@@ -53,6 +54,9 @@ bool wv_differences_exact(const wv_differences *d);
 /* Fills x with what is asked for about the batch x[n][D]. `learn`: scales become those of the curvature that answers
  * show, for which both sides are asked for. */
 void wv_differences_expand(wv_differences *d, size_t n, const double *x, bool learn);
+
+/* The log densities of the points themselves are these; they are not asked for. */
+void wv_differences_know(wv_differences *d, const double *log_p);
 
 /* Where the answers may be put, log_p[n]. */
 double *wv_differences_lend(const wv_differences *d);

@@ -519,6 +519,7 @@ void wv_ascent_begin(wvgd_fit *f, size_t k, double log_p, const double *x, const
     p->hit = wv_modes_foretell(f, x, log_p, &p->above);
     p->fresh = !g && p->hit < 0;
     p->seen = !g && p->hit < 0;
+    p->seen_p = log_p;
     memset(f->explore.path_wall + k * f->D, 0, f->D * sizeof(double));
     if (p->hit >= 0)
         wv_ascent_end(f, k, true);
@@ -571,6 +572,7 @@ static void await_gradient(wvgd_fit *f, size_t k, double log_p, const double *x)
     wv_path *p = &f->explore.path[k];
     p->hit = wv_modes_known(f, x, log_p);
     p->seen = p->hit < 0;
+    p->seen_p = log_p;
     if (p->seen)
         return;
     p->log_p = log_p;

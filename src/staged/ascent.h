@@ -28,7 +28,8 @@ typedef struct {
     size_t start, tries;        /* which start, after how many without density, */
     double closer;              /* and how much closer for these, in powers of start_closer */
     size_t evaluations, accepted, pairs, stalls, looks;
-    size_t seen;            /* 1: the density is known where it wants a gradient now */
+    size_t seen;            /* 1: the density is known where it wants a gradient now, */
+    double seen_p;          /* and its logarithm */
     size_t outside;         /* looks of the line search without density */
     size_t feeling, walls;  /* the number of the coordinate along which a wall is felt for, 0: of none; walls felt */
     double log_p, slope;    /* at the last accepted point */

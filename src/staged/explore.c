@@ -922,8 +922,10 @@ static void ask_climb(wvgd_fit *f)
     size_t n = 0;
     bool screened = screening(f);
     for (size_t k = 0; k < f->explore.paths; k++)
-        if (asks(f, k, screened))
+        if (asks(f, k, screened)) {
+            f->b.log_p[n] = f->explore.path[k].seen_p;
             wv_ascent_trial(f, k, f->b.x + n++ * f->D);
+        }
     f->b.n = n;
     f->b.extra = n > WV_PATHS ? n - WV_PATHS : 0;
 }

@@ -230,8 +230,8 @@ class Density(unittest.TestCase):
                 with np.errstate(divide="ignore"):
                     return -0.5 * (q["a"] - 1) ** 2 - 2 * (np.log(q["s"]) - 0.5) ** 2 + np.log(q["p"] + 1.0)
 
-            whole = wvgd.fit(likelihood, prior=prior, seed=7)
-            calls = []
+            calls, total, again = [], [], []
+            whole = wvgd.fit(lambda q: (total.append(1), likelihood(q))[1], prior=prior, seed=7)
 
             def fails(q):
                 calls.append(1)
@@ -241,9 +241,8 @@ class Density(unittest.TestCase):
 
             with self.assertRaises(Mine):
                 wvgd.fit(fails, prior=prior, seed=7, out=out, resume=True, checkpoint_every=0)
-            again = []
             fit = wvgd.fit(lambda q: (again.append(1), likelihood(q))[1], prior=prior, seed=7, out=out, resume=True)
-            self.assertLess(len(again), len(calls) + 100)
+            self.assertLess(len(again), len(total))
             self.assertEqual((fit.log_evidence, fit.mean.tolist()), (whole.log_evidence, whole.mean.tolist()))
             self.assertEqual(fit.evaluations, whole.evaluations)
             np.testing.assert_array_equal(fit.draws(50), whole.draws(50))
