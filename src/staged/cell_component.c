@@ -366,21 +366,21 @@ static set draw(wvgd_fit *f, cell *c, uint64_t number, size_t wanted, set last)
 }
 
 /* What the stored draws of the cell add to the ELBO of a component q: the mean over it of what mixture and correction
- * leave, shrunk where few of them stand for it. */
-static double stored_part(wvgd_fit *f, const cell *c, const wv_gaussian *q)
+ * leave, shrunk where few of them stand for it; *ess: how many do. */
+static double stored_part(wvgd_fit *f, const cell *c, const wv_gaussian *q, double *ess)
 {
     size_t n = c->stored.n, D = f->D, mark = wv_arena_mark(f->arena);
     double *log_u = wv_arena_take(f->arena, n), *u = wv_arena_take(f->arena, n), *y = wv_arena_take(f->arena, n * D),
-           mean = 0, ess = 0;
+           mean = 0;
     wv_gaussian_log_density(q, n, c->stored.x, log_u, y, f->arena);
     for (size_t i = 0; i < n; i++)
         log_u[i] -= c->stored.log_m[i];
     bool some = wv_weights_normalise(n, log_u, u);
     for (size_t i = 0; i < n && some; i++)
         mean += u[i] * c->residual[i];
-    ess = some ? wv_weights_ess(n, u) : 0;
+    *ess = some ? wv_weights_ess(n, u) : 0;
     wv_arena_release(f->arena, mark);
-    return some ? ess / (ess + 1 + 2 * (double)D) * mean : 0;
+    return *ess / (*ess + 1 + 2 * (double)D) * mean;
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
@@ -594,6 +594,15 @@ static candidates take_candidates(wvgd_fit *f)
                         wv_arena_take(f->arena, CANDIDATES)};
 }
 
+/* Whether a component is worth what the target says. No ELBO is above the log mass of its cell; and in more than a few
+ * dimensions a full component may be wide enough to reach where no stored draws are, of which the target knows
+ * nothing. ess: stored draws that stand for the component. */
+static bool credible(const wvgd_fit *f, const cell *c, double elbo, double ess)
+{
+    double least = fmin(wv_policy.component_judge_draws, wv_policy.component_backed * c->ess);
+    return elbo < c->log_mass + wv_policy.cells_incredible_nats && (few_dimensions(f) || !is_full(f) || !(ess < least));
+}
+
 /* By which an ELBO must be better than another. */
 static double margin(const cell *c)
 {
@@ -688,7 +697,7 @@ static double elbo_of(wvgd_fit *f, size_t n, const double *log_q, const double *
     return elbo;
 }
 
-/* The component becomes the best of all candidates, by fresh draws of all of them; none is, if no draws tell. */
+/* The component becomes the best of all candidates, by fresh draws of all of them, or stays the one that is kept. */
 static void judge(wvgd_fit *f, cell *c, uint64_t number)
 {
     drop_candidates(f, c);
@@ -703,10 +712,11 @@ static void judge(wvgd_fit *f, cell *c, uint64_t number)
     find_densities(f, c, n, x, log_q, log_v);
     wv_mixture_log_density(&f->mix, n, x, log_p, NULL, &f->workers);
     correct(f, c, n, x, log_p, NULL);
+    wv_cell_component_recall(f, c->j);
     for (size_t k = 0; k < K; k++) {
         wv_gaussian q = candidate(f, c, k);
-        double elbo = elbo_of(f, n, log_q + k * n, log_v, log_p) + stored_part(f, c, &q);
-        if (elbo > best + (k ? margin(c) : 0)) {
+        double ess, elbo = elbo_of(f, n, log_q + k * n, log_v, log_p) - log((double)each) + stored_part(f, c, &q, &ess);
+        if (credible(f, c, elbo, ess) && elbo > best + (k ? margin(c) : 0)) {
             best = elbo;
             wv_partition_set_component(&f->cells, c->j, q.mu, q.root);
         }
@@ -825,9 +835,10 @@ static void masses_in_cell(wvgd_fit *f, const cell *c, const wv_cell_sample *s)
 static void consider(wvgd_fit *f, cell *c, set s, double *best, set *chosen)
 {
     wv_gaussian q = wv_partition_component(&f->cells, c->j);
-    double value = s.n ? s.elbo + stored_part(f, c, &q) : -INFINITY;
-    if (s.n)
-        add_candidate(f, c, value);
+    double ess, value = s.n ? s.elbo + stored_part(f, c, &q, &ess) : -INFINITY;
+    if (!s.n || !credible(f, c, value, ess))
+        return;
+    add_candidate(f, c, value);
     if (value > *best + margin(c)) {
         *best = value;
         *chosen = s;
@@ -1070,6 +1081,7 @@ void wv_cell_component_fit(wvgd_fit *f, size_t j)
         wv_arena_release(f->arena, mark);
         return;
     }
+    wv_cell_component_plain(f, j);
     findings found = look_first(f, &c);
     if (found == OPEN)
         fit_known(f, &c);
