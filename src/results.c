@@ -106,8 +106,8 @@ static void warn_loss(wvgd_fit *f)
 static void warn_evidence(wvgd_fit *f)
 {
     double se = f->outcome.evidence.se, wanted = f->opt.evidence_se;
-    bool limited = !wv_fit_converged(f); /* the verdict has said it */
-    if (!limited && se > wv_policy.converged_margin * wanted)
+    bool said = !wv_fit_converged(f) || f->outcome.noise > wv_policy.verdict_noise; /* by the verdict */
+    if (!said && se > wv_policy.converged_margin * wanted)
         add_warning(f, "the log evidence has a standard error of %.2g, not the %.2g of --evidence-se: %s", se, wanted,
                     wv_verdict_lacks_components(f)
                         ? "raise --components"

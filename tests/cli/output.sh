@@ -14,6 +14,7 @@ cmp -s stdout fit.txt || complain "fit and summary print different things"
 for name in mean sd 5% 50% 95% ESS MCSE mass weight ELBO k-hat PELBO 'log evidence'; do
     grep -q -- "$name" stdout || complain "summary lacks '$name'"
 done
+grep -q '^MCSE: standard error of the mean, less than sd/sqrt(ESS)' stdout || complain "a MCSE below sd/sqrt(ESS) is not explained"
 expect 0 silence "$wvgd" summary run --json
 cp stdout summary.json
 expect 0 silence "$wvgd" summary run --check
