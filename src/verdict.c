@@ -116,7 +116,7 @@ static void about_weights(wvgd_fit *f)
     if (wv_describe_uncorrected(f)) {
         say(f,
             "the effective number of final draws is only %.0f, so means and sds come from the fitted components "
-            "without correction, and the log evidence is hardly known: %s",
+            "without correction, and the log evidence and its standard error say little: %s",
             f->outcome.ess, remedy(f));
         return;
     }
