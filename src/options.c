@@ -66,9 +66,9 @@ static const row table[] = {
       "where the fit starts: at modes found by gradient ascent (explore), at draws from the model's prior, or at "
       "normal draws with sd init-scale", NULL},
      NAME, FIELD(init), 0, 0},
-    {{"bend", "auto|never", "never",
+    {{"bend", "auto|never", "auto",
       "coordinates in which funnels, bananas and hierarchies are nearly Gaussian: look for them if one Gaussian fits "
-      "badly (auto), or never; auto is new",
+      "badly (auto), or never",
       "solver staged"},
      NAME, FIELD(bend), 0, 0},
     {{"finish", "auto|never|always", "auto",

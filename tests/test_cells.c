@@ -261,6 +261,7 @@ static void one_particle_of_logistic_regressions(void **state)
             wvgd_model model;
             wvgd_results r;
             wvgd_options o = options_of(1, WVGD_FULL, 1 + (uint64_t)subset);
+            o.bend = WVGD_BEND_NEVER; /* components are Gaussians of x */
             assert_true(logistic_data_read(&data, names[d], subset, true));
             assert_true(logistic_truth_read(&truth, names[d], subset, true));
             assert_int_equal(target_logistic(&model, data.n, data.D, data.X, data.y), 0);

@@ -183,6 +183,25 @@ static void after_a_trial(void **state)
     assert_int_equal(wv_decide_after_trial(&g, &t), WV_DECIDE_CLOSE);
 }
 
+/* Seven batches of 80 points, or of 5 D, and a trial of 160 draws; the fit's own work counts where the model's is
+ * known. */
+static void bends(void **state)
+{
+    (void)state;
+    wv_prices p = {.K = 1, .D = 10};
+    assert_near(wv_decide_bend_price(p), 720, 1e-9);
+    p.D = 40;
+    assert_near(wv_decide_bend_price(p), 1560, 1e-9);
+    p.work = 1e6;
+    assert_near(wv_decide_bend_price(p), 1560 + 4800, 1e-9);
+    assert_true(wv_decide_look_for_bend(2161, 720, 0, 0) && !wv_decide_look_for_bend(2159, 720, 0, 0));
+    assert_true(wv_decide_look_for_bend(4321, 720, 1, 0) && !wv_decide_look_for_bend(4319, 720, 1, 0));
+    assert_false(wv_decide_look_for_bend(1e9, 720, 3, 0));
+    assert_true(wv_decide_look_for_bend(1e9, 720, 0, 0.04) && !wv_decide_look_for_bend(1e9, 720, 0, 0.06)); /* walls */
+    assert_true(wv_decide_bend(39, 100, 1) && !wv_decide_bend(41, 100, 1));
+    assert_true(wv_decide_bend(9, 100, 2) && !wv_decide_bend(11, 100, 2));
+}
+
 static void walks(void **state)
 {
     (void)state;
@@ -357,6 +376,7 @@ int main(void)
         cmocka_unit_test(end_of_growth),
         cmocka_unit_test(success_of_growth),
         cmocka_unit_test(after_a_trial),
+        cmocka_unit_test(bends),
         cmocka_unit_test(walks),
         cmocka_unit_test(back_to_growth),
         cmocka_unit_test(draws_for_sds),

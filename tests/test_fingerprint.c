@@ -185,7 +185,7 @@ static const row ROWS[] = {
 enum { FITS = sizeof ROWS / sizeof *ROWS };
 
 /* Stages that some fit must come to. */
-static const char *const STAGES[] = {"explore", "fit",   "trial", "probe",  "close",   "refine",
+static const char *const STAGES[] = {"explore", "fit",   "trial", "bend",   "probe",   "close", "refine",
                                      "certify", "bound", "pilot", "settle", "average", "done"};
 enum { STAGE_NAMES = sizeof STAGES / sizeof *STAGES };
 static bool seen[STAGE_NAMES];

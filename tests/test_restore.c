@@ -186,6 +186,8 @@ static void staged_fit_that_grows(void **state)
     wvgd_model model;
     wvgd_options o = options_of(WVGD_STAGED, 2, WVGD_FULL, 2000);
     assert_int_equal(target_banana(&model, 2, 1, 1), 0);
+    check(&model, &o, (const char *const[]){"explore", "fit", "trial", "bend", "close", "bound", "done", NULL});
+    o.bend = WVGD_BEND_NEVER;
     check(&model, &o,
           (const char *const[]){"explore", "fit", "trial", "probe", "close", "certify", "bound", "done", NULL});
     wvgd_model_close(&model);

@@ -16,8 +16,8 @@
 #include "wvgd.h"
 
 static wvgd_model BANANA;
-static const char *const STAGES[] = {"explore", "fit", "trial", "probe", "close", "certify", "bound"};
-enum { STAGE_COUNT = 7, D = 2 };
+static const char *const STAGES[] = {"explore", "fit", "trial", "bend", "probe", "close", "certify", "bound"};
+enum { STAGE_COUNT = 8, D = 2 };
 
 static int set_up(void **state)
 {
@@ -100,12 +100,11 @@ static void assert_same(const wvgd_fit *one, const wvgd_fit *two)
 
 /* ---- by hand ----------------------------------------------------------------------------------------------------- */
 /* Gradients are wanted in all stages but the last. */
-static void by_hand(void **state)
+static void by_hand_with(wvgd_bend bend, size_t *seen)
 {
-    (void)state;
     wvgd_options o = options_of(2);
     wvgd_model silent = BANANA;
-    size_t seen[STAGE_COUNT + 1] = {0};
+    o.bend = bend;
     silent.log_density = NULL;
     wvgd_fit *run = wvgd_new(&BANANA, &o, NULL, NULL), *hand = wvgd_new(&silent, &o, NULL, NULL);
     assert_int_equal(wvgd_run(run, NULL, NULL, NULL), WVGD_OK);
@@ -133,14 +132,23 @@ static void by_hand(void **state)
         free(grad);
         free(copy);
     }
-    for (size_t i = 0; i < STAGE_COUNT; i++)
-        if (!seen[i])
-            fail_msg("the fit never came to stage %s", STAGES[i]);
     assert_int_equal(stage_of(hand), STAGE_COUNT);
     assert_same(run, hand);
     assert_sound(run);
     wvgd_free(run);
     wvgd_free(hand);
+}
+
+/* In bent coordinates, and with a mixture that grows. */
+static void by_hand(void **state)
+{
+    (void)state;
+    size_t seen[STAGE_COUNT + 1] = {0};
+    by_hand_with(WVGD_BEND_AUTO, seen);
+    by_hand_with(WVGD_BEND_NEVER, seen);
+    for (size_t i = 0; i < STAGE_COUNT; i++)
+        if (!seen[i])
+            fail_msg("no fit came to stage %s", STAGES[i]);
 }
 
 /* The same bits with one thread and two, from a model that is cut into chunks. */
@@ -171,6 +179,7 @@ static void stopping(void **state)
     for (size_t stage = 0; stage < STAGE_COUNT; stage++)
         for (size_t after = 0; after <= LATER; after += LATER) {
             wvgd_options o = options_of(2);
+            o.bend = strcmp(STAGES[stage], "bend") ? WVGD_BEND_NEVER : WVGD_BEND_AUTO;
             wvgd_fit *fit = wvgd_new(&BANANA, &o, NULL, NULL);
             wvgd_results r;
             size_t in_stage = 0;

@@ -376,9 +376,12 @@ static void goes_on_from_every_batch(void **state)
     o.max_iter = 2000;
     o.evidence_se = 0.02;
     assert_int_equal(target_banana(&bent, 2, 1, 1), 0);
-    if (SOLVER == WVGD_STAGED)
+    if (SOLVER == WVGD_STAGED) {
+        every_batch(&bent, &o, (const char *const[]){"explore", "fit", "trial", "bend", "close", "bound", NULL});
+        o.bend = WVGD_BEND_NEVER;
         every_batch(&bent, &o,
                     (const char *const[]){"explore", "fit", "trial", "probe", "close", "certify", "bound", NULL});
+    }
     o.max_iter = 30;
     o.family = WVGD_DIAG;
     if (SOLVER == WVGD_JOINT)

@@ -142,14 +142,13 @@ bool wv_bent_on_trial(const wvgd_fit *f)
 void wv_bent_keep(wvgd_fit *f)
 {
     f->bent.kept = true;
-    wv_bent_forget(f);
 }
 
 void wv_bent_leave(wvgd_fit *f)
 {
     wv_bend_switch(&f->bend, false);
     wv_bend_pool_reopen(&f->pool);
-    f->bent.looked = ++f->bent.tries >= (size_t)wv_policy.bend_tries;
+    f->bent.tries++;
     wv_mixture_copy(&f->mix, &f->bent.straight);
     wv_mixture_clear(&f->mix_tried);
     wv_draws_clear(&f->recent);

@@ -153,9 +153,24 @@ wv_trial_decision wv_decide_after_trial(const wv_growth_facts *g, const wv_trial
     return probe_due(g, t) ? WV_DECIDE_PROBE : WV_DECIDE_CLOSE;
 }
 
-bool wv_decide_bend(double bent, double straight)
+/* ---- bends ------------------------------------------------------------------------------------------------------- */
+double wv_decide_bend_price(wv_prices p)
 {
-    return bent < wv_policy.bend_better * straight;
+    double D = (double)p.D, batch = fmax(wv_policy.bend_batch, wv_policy.bend_batch_dimension * D),
+           evaluations = wv_policy.bend_rounds * batch + (double)wv_decide_trial_draws(1, 0),
+           own = p.work > 0 ? wv_policy.bend_own_work * D * D / p.work : 0;
+    return evaluations + own;
+}
+
+bool wv_decide_look_for_bend(double wanted, double price, size_t tries, double walled)
+{
+    return (double)tries < wv_policy.bend_tries && wanted > wv_policy.bend_worth * (double)(tries + 1) * price &&
+           walled <= wv_policy.bend_walled;
+}
+
+bool wv_decide_bend(double bent, double straight, size_t modes)
+{
+    return bent < (modes > 1 ? wv_policy.bend_better_modes : wv_policy.bend_better) * straight;
 }
 
 /* ---- what walks and modes have shown ----------------------------------------------------------------------------- */

@@ -78,8 +78,13 @@ typedef struct {
 typedef enum { WV_DECIDE_GROW, WV_DECIDE_PROBE, WV_DECIDE_CLOSE } wv_trial_decision;
 wv_trial_decision wv_decide_after_trial(const wv_growth_facts *g, const wv_trial_facts *t);
 
-/* Whether a bend stays, by the draws that the evidence wants with it and without. */
-bool wv_decide_bend(double bent, double straight);
+/* Evaluations that a map to bent coordinates costs, with its trial. */
+double wv_decide_bend_price(wv_prices p);
+/* Whether one is looked for: by the draws that the evidence wants, that price, maps that have been left, and the share
+ * of the trial's draws that have no density. */
+bool wv_decide_look_for_bend(double wanted, double price, size_t tries, double walled);
+/* Whether a bend stays, by the draws that the evidence wants with it, and without it from that many modes. */
+bool wv_decide_bend(double bent, double straight, size_t modes);
 
 /* A point that a walk has found, where log p~/(m Z) is log_w, with this share of the posterior where the density is
  * less: is the mass that may be missing there worth a component? */

@@ -398,17 +398,36 @@ static wvgd_estimate weigh_trial(wvgd_fit *f)
     return e;
 }
 
-/* Whether the trial in bent coordinates is better than that without, and misses no mode; if not, back to these. */
+/* Share of the closing draws that have no density. */
+static double walled(const wvgd_fit *f)
+{
+    double none = 0;
+    for (size_t i = 0; i < f->closing.draws.n; i++)
+        none += f->closing.draws.log_p[i] == -INFINITY;
+    return none / (double)f->closing.draws.n;
+}
+
+/* Whether evaluations for a map to bent coordinates come next. */
+static bool begin_bend(wvgd_fit *f)
+{
+    return wv_decide_look_for_bend(f->growth.wanted, wv_decide_bend_price(prices(f)), f->bent.tries, walled(f)) &&
+           wv_bent_begin(f);
+}
+
+/* Whether the trial in bent coordinates is better than that without, and misses no mode; if not, back to these. Maps
+ * are fitted around the heaviest Gaussian: if a good one misses a mode, so will others. */
 static bool keep_bend(wvgd_fit *f)
 {
-    bool better = wv_decide_bend(f->growth.wanted, f->bent.wanted) && covers_modes(f);
-    if (better)
+    bool covers = covers_modes(f), better = wv_decide_bend(f->growth.wanted, f->bent.wanted, f->bent.straight.K);
+    if (better && covers)
         wv_bent_keep(f);
     else {
         wv_bent_leave(f);
         wv_mixture_fit_set_elbo(&f->fitting, f->bent.elbo);
     }
-    return better;
+    if (better)
+        wv_bent_forget(f);
+    return better && covers;
 }
 
 static wv_stage after_trial(wvgd_fit *f)
@@ -427,7 +446,7 @@ static wv_stage after_trial(wvgd_fit *f)
     wv_growth_facts g = growth_facts(f);
     wv_trial_facts t = trial_facts(f, e);
     wv_trial_decision next = wv_decide_after_trial(&g, &t);
-    if (next == WV_DECIDE_GROW && wv_bent_begin(f))
+    if (next == WV_DECIDE_GROW && begin_bend(f))
         return WV_BEND;
     if (next == WV_DECIDE_GROW && !has_gradients(f) && !f->recent.n) /* what to split by, or to bend, comes first */
         return begin_fit(f, false);

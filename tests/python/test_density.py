@@ -102,10 +102,10 @@ class Density(unittest.TestCase):
         def funnel(z):
             t, away = z[:, 0], z[:, 1:]
             squares = (away**2).sum(1) * np.exp(-t)
-            grad = np.column_stack([-t - 1 + squares / 2, -away * np.exp(-t)[:, None]])
-            return -(t**2) / 2 - t - squares / 2, grad
+            grad = np.column_stack([-t / 4 - 1 + squares / 2, -away * np.exp(-t)[:, None]])
+            return -(t**2) / 8 - t - squares / 2, grad
 
-        options = {"dim": 3, "seed": 3, "bend": "auto", "particles": 4}
+        options = {"dim": 3, "seed": 3, "particles": 4}
         fit = wvgd.Fit(**options)
         self.assertNotIn("bend", fit.to_dict())
         by_hand(fit, funnel)
