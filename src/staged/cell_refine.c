@@ -47,9 +47,16 @@ size_t wv_cell_refine_proposals(const wvgd_fit *f)
     return suits && 2 * f->N + 1 <= wv_draws_components(f->D, f->opt.components) ? 2 * f->N + 1 : 0;
 }
 
+/* Where there are more cells than the fit began with, there may be no room for their proposals. */
+static bool has_room(const wvgd_fit *f)
+{
+    size_t wanted = wv_cell_refine_proposals(f);
+    return wanted > 0 && wanted <= f->refine.room;
+}
+
 bool wv_cell_refine_wanted(const wvgd_fit *f)
 {
-    return f->refine.room > 0 && wv_fit_converged(f);
+    return has_room(f) && wv_fit_converged(f);
 }
 
 static bool diagonal(const wvgd_fit *f)
@@ -138,7 +145,7 @@ static void propose(wvgd_fit *f, const wv_gaussian *q, uint64_t key)
 void wv_cell_refine_ask(wvgd_fit *f)
 {
     f->b.n = f->proposals.n = 0;
-    if (!f->refine.room)
+    if (!has_room(f))
         return; /* a damaged state: there is nothing to ask for */
     if (has_whole(f) && (double)f->cells.refined <= wv_policy.refine_whole_rounds) {
         wv_gaussian q = whole(f);

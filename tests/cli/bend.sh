@@ -104,8 +104,16 @@ END_OF_PYTHON
 for model in hierarchy.so banana.so; do
     case $model in banana.so) path=$(dirname "$wvgd")/examples/$model ;; *) path=$objects/$model ;; esac
     [ -e "$path" ] || { echo "skipped: there is no $model" && continue; }
-    expect 0 anything "$wvgd" fit "$path" --bend auto --particles 5 --seed 3 --quiet --out bent --overwrite
+    expect 0 anything "$wvgd" fit "$path" --particles 5 --seed 3 --quiet --out bent --overwrite
     [ -z "$python" ] || $python check.py bent || complain "$model: run.json does not give the densities of the draws"
+done
+
+# ---- other families: components are Gaussians in x; there may be more cells than the fit began with ----------------------------------------
+for family in diag lowrank; do
+    [ -e "$objects/hierarchy.so" ] || continue
+    expect 0 anything "$wvgd" fit "$objects/hierarchy.so" --family $family --seed 3 --quiet --out straight --overwrite
+    expect 0 anything "$wvgd" sample straight -n 10 --out more.csv --overwrite
+    expect 0 anything "$wvgd" quantize straight --particles 2 --trust-model --out fewer --overwrite
 done
 
 # ---- a run.json without what belongs there -----------------------------------------------------------------------------------------------
