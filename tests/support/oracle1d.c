@@ -212,7 +212,8 @@ static double quick_step(const cumulated *c, size_t N, double *z)
     return value;
 }
 
-/* Starts are quantiles at places that a sequence of low discrepancy names. */
+/* Starts are quantiles: of every other one a place in each of N equal shares, of the others wherever they fall, for
+ * the best may have several where there is little mass. */
 void oracle1d_quantizer(const oracle1d_target *target, size_t N, size_t starts, double *z)
 {
     cumulated *c = cumulate(target);
@@ -220,12 +221,14 @@ void oracle1d_quantizer(const oracle1d_target *target, size_t N, size_t starts, 
     for (size_t s = 0; s < starts; s++) {
         double value = 0.0;
         for (size_t j = 0; j < N; j++) {
-            double shift = s ? fmod((double)(s * N + j) * 0.6180339887498949, 1.0) : 0.5, wanted;
-            wanted = ((double)j + shift) / (double)N * c->mass[STEPS];
-            size_t i = 0;
+            double n = (double)(s * N + j), shift = s ? fmod(n * n * 0.6180339887498949, 1.0) : 0.5,
+                   wanted = (s % 2 ? shift : ((double)j + shift) / (double)N) * c->mass[STEPS];
+            size_t i = 0, before = j;
             while (i < STEPS && c->mass[i] < wanted)
                 i++;
-            at[j] = c->lo + (double)i * c->step;
+            for (; before > 0 && at[before - 1] > c->lo + (double)i * c->step; before--)
+                at[before] = at[before - 1];
+            at[before] = c->lo + (double)i * c->step;
         }
         for (int k = 0; k < 1000; k++)
             value = quick_step(c, N, at);
