@@ -83,7 +83,7 @@ static void warn_mixture(wvgd_fit *f)
     }
     if (mass > 0)
         add_warning(f,
-                    "the mixture is wrong in cells with %.2g of the mass (in cell %zu it predicts %.1f nats too much), "
+                    "the mixture is wrong in cells with %.2g of the mass (in cell %zu it predicts %.4g nats too much), "
                     "so their components may be wrong too: %s",
                     mass, worst + 1, f->cells.excess[worst],
                     wv_verdict_lacks_components(f) ? "raise --components"
@@ -98,7 +98,10 @@ static void warn_loss(wvgd_fit *f)
         add_warning(f,
                     "the components lose %.1f nats of the log evidence; what they could not gain is due to their "
                     "family (see gain and loss of each): %s",
-                    loss, f->opt.family != WVGD_FULL ? "try --family full" : "use more --particles");
+                    loss,
+                    wv_fit_hurried(f)            ? "resume the fit first"
+                    : f->opt.family != WVGD_FULL ? "try --family full"
+                                                 : "use more --particles");
 }
 
 /* The standard error that was asked for has been missed, though it is small enough for the verdict. More draws would

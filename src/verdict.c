@@ -59,12 +59,13 @@ bool wv_verdict_lacks_components(const wvgd_fit *f)
     return f->staged && f->mix.K >= f->opt.components;
 }
 
+static const char resume_first[] = "resume the fit first"; /* what it lacks may come by itself */
+
 /* What to do where the fitted distribution is not close enough to the posterior. */
 static const char *remedy(const wvgd_fit *f)
 {
-    bool ended = f->stop == WVGD_TIME_UP || f->stop == WVGD_STOPPED || f->stop == WVGD_MAX_EVALUATIONS;
-    if (ended && !f->quantized)
-        return "resume the fit first"; /* what it lacks may come by itself */
+    if (wv_fit_hurried(f))
+        return resume_first;
     if (f->staged)
         return wv_verdict_lacks_components(f)
                    ? "raise --components, or transform the parameters to make the posterior closer to Gaussian"
@@ -204,9 +205,10 @@ wv_verdict_gains wv_verdict_look_at_gains(size_t N, const double *gain, const do
 /* What to do where the components are not good enough. */
 static const char *ensemble_remedy(const wvgd_fit *f)
 {
-    return f->opt.family != WVGD_FULL ? "try --family full, or take draws of the posterior instead of the ensemble"
-           : f->growth.more_cells     ? "take draws of the posterior instead of the ensemble"
-                                      : "try more --particles, or take draws of the posterior instead of the ensemble";
+    return wv_fit_hurried(f)            ? resume_first
+           : f->opt.family != WVGD_FULL ? "try --family full, or take draws of the posterior instead of the ensemble"
+           : f->growth.more_cells       ? "take draws of the posterior instead of the ensemble"
+                                  : "try more --particles, or take draws of the posterior instead of the ensemble";
 }
 
 /* What the ensemble is judged by. */
@@ -254,10 +256,10 @@ static void about_ensemble(wvgd_fit *f)
         say(f, "the component of cell %zu could gain %.2g +- %.1g nats more within its family: %s", g.worst + 1,
             f->cells.gain[g.worst], f->cells.gain_se[g.worst], ensemble_remedy(f));
     if (g.unknown > wv_policy.verdict_ensemble)
-        say(f,
-            "cells with %.2g of the mass have too few effective draws to tell how good their components are: use "
-            "fewer --particles, or take draws of the posterior instead of the ensemble",
-            g.unknown);
+        say(f, "cells with %.2g of the mass have too few effective draws to tell how good their components are: %s",
+            g.unknown,
+            wv_fit_hurried(f) ? resume_first
+                              : "use fewer --particles, or take draws of the posterior instead of the ensemble");
 }
 
 /* What gives the first starts of the search their scale. */
@@ -290,14 +292,19 @@ static void about_starts(wvgd_fit *f)
 {
     size_t unsure = f->explore.starts ? wv_explore_unsure(f) : 0, hits = f->modes.wide_hits,
            wide = f->explore.wide > hits ? f->explore.wide : hits; /* a mode may be found on the way to a top */
-    if (unsure)
+    bool doubtful = f->explore.starts && wv_explore_doubtful(f);
+    if (wv_fit_hurried(f) && (unsure || doubtful)) /* --starts cannot change where a fit is resumed */
+        say(f,
+            "%zu of %zu starts at the scale of %s led to modes with noticeable mass, so modes may have been missed: %s",
+            hits, wide, scale_of_starts(f), resume_first);
+    else if (unsure)
         say(f,
             "%zu of %zu starts at the scale of %s led to modes with noticeable mass; %zu of these %zu modes %s found "
             "by fewer than %zu starts, so others may have been missed: set --starts to %zu, or --init-scale to the "
             "scale of the parameters",
             hits, wide, scale_of_starts(f), unsure, f->modes.relevant, unsure > 1 ? "were" : "was",
             wv_explore_needed(f), enough_starts(f));
-    else if (f->explore.starts && wv_explore_doubtful(f))
+    else if (doubtful)
         say(f,
             "%zu of %zu starts at the scale of %s led to modes with noticeable mass, the others to many lower tops, so "
             "other modes may have been missed: set --starts to %zu",

@@ -62,6 +62,9 @@ grep -q 'not converged within 2 iterations (9 with those of the search and the f
 expect 0 'the limit --max-iter 2 is already reached: a higher one continues the run' "$wvgd" fit --resume two
 expect 64 "max-iter is '1', but the run in two has already done 2: expected more" "$wvgd" fit --resume two --max-iter 1
 expect 0 silence "$wvgd" fit --resume two --max-iter 100 --quiet
+expect 0 'starts .* led to modes .*: resume the fit first' "$wvgd" fit mixture --data mixture.json --max-evaluations 100 --quiet --out little
+grep -q 'raise --max-evaluations' stderr || complain "a fit that a limit has ended is not to be resumed: $(cat stderr)"
+! grep -E -- '--(starts|particles)' stderr || complain "what cannot change in a resumed fit is to be changed"
 expect 0 anything "$wvgd" fit mixture --data mixture.json --solver joint --max-iter 1 --quiet --overwrite --out two
 grep -q 'within 1 iteration[ ,]' stdout && grep -q 'within 1 iteration:' stderr || complain "one iteration is several: $(head -2 stdout) $(cat stderr)"
 expect 73 'mixture.json is a file, expected a directory or nothing: choose another --out' "$wvgd" fit mixture --data mixture.json --out mixture.json
