@@ -12,7 +12,8 @@ static bool predict_option(size_t i, option_line *line)
         {"out", 'o', "FILE", NULL, NULL, "write to FILE instead of stdout", NULL},
         {"overwrite", 0, NULL, NULL, NULL, "replace FILE if it exists", NULL},
         {"draws", 'n', "K", "1..100000000", "as many as draws.csv has",
-         "draws of the posterior to average over, the first ones of draws.csv", NULL},
+         "draws of the posterior to average over, as wvgd sample -n K gives them: those of draws.csv if it has K",
+         NULL},
     };
     if (i >= sizeof table / sizeof *table)
         return false;

@@ -224,7 +224,7 @@ typedef struct {
 /* Predicts *rows rows of the CSV file `data` with a session that has run, or was loaded. It needs the columns that the
  * model was fitted with, in any order; the response and others may be there. They are encoded as in the fit. Columns
  * that are missing, values that are missing or no numbers and levels that the fit did not have are WVGD_E_DATA. draws:
- * how many draws of the posterior are averaged, the first ones of draws.csv; 0: as many as it has (`output-draws`). A
+ * how many draws of the posterior are averaged; 0: those of draws.csv, `output-draws` of them. A
  * gp needs the data of its run again, if it was loaded. *row belongs to the session, and is valid until the next call
  * of this function for it. */
 wvgd_status wvgd_session_predict(wvgd_session *session, const char *data, size_t draws, const wvgd_prediction **row,

@@ -98,7 +98,7 @@ static const row table[] = {
      REAL, FIELD(evidence_se), 0.001, 1},
     {{"seed", "0..2^64-1", "1", "random seed; the same seed gives identical results", NULL}, SEED, FIELD(seed), 0, 0},
     {{"min-batch", "0..4096", "0",
-      "ask the model for at least B points at a time where possible, for hardware that needs large batches: more "
+      "ask the model for at least N points at a time where possible, for hardware that needs large batches: more "
       "ascents at once, more draws; results depend on it; 0: no minimum", NULL},
      COUNT, FIELD(min_batch), 0, 4096},
     {{"threads", "1..4096", "1", "number of threads; results do not depend on it", NULL},

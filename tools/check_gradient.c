@@ -99,8 +99,11 @@ static int conclude(const gradient_check *c, size_t points, failure *f)
             c->bad.where);
     if (c->zero.count)
         say(c, "the density is zero at %zu of %zu points, first at %s", c->zero.count, points, c->zero.where);
-    say(c, "the gradient agrees with finite differences at %zu points: %zu derivatives, largest relative error %.1e",
-        points - c->zero.count - c->bad.count, c->compared, c->error);
+    char error[60];
+    snprintf(error, sizeof error, c->error > 0 ? "largest relative error %.1e" : "none off by more than rounding",
+             c->error);
+    say(c, "the gradient agrees with finite differences at %zu points: %zu derivatives, %s",
+        points - c->zero.count - c->bad.count, c->compared, error);
     return 0;
 }
 

@@ -99,8 +99,8 @@ static int check_data_of(wvgd_comparison *c, json_t *const *run, failure *f)
     for (size_t i = 1; i < c->n; i++)
         if (check_pair(run[0], run[i], c->name[0], c->name[i], &unknown, f))
             return f->code;
-    if (unknown && add_note(c, "the runs have different data files, and wvgd cannot see what is the response in them: "
-                               "the comparison is right only if it is the same"))
+    if (unknown && add_note(c, "wvgd cannot see whether all runs explain the same response: the comparison is right "
+                               "only if they do"))
         return no_memory(f);
     return 0;
 }
@@ -213,7 +213,10 @@ static int note_rows(wvgd_comparison *c)
         if (!c->row[i].reliable)
             failed |= add_note(c, "%s is unreliable, so its rank here may be wrong: wvgd summary %s gives the reasons",
                                c->row[i].run, c->row[i].run);
-    if (second->difference_se > 0 && -second->difference < 2 * second->difference_se)
+    if (second->difference == 0 && second->se == c->row[0].se)
+        failed |= add_note(c, "%s and %s have the same log evidence, because they are the same fit or cells of it",
+                           c->row[0].run, second->run);
+    else if (second->difference_se > 0 && -second->difference < 2 * second->difference_se)
         failed |= add_note(c,
                            "the log evidence of %s and %s differs by less than two standard errors: to tell them "
                            "apart, fit both with a smaller --evidence-se",

@@ -975,7 +975,10 @@ static int open_object(const model_request *request, const char *path, const cha
     wv_object_kind kind;
     void *object = wv_object_load(path, &kind, error, sizeof error);
     if (!object)
-        return fail(f, EX_DATAERR, "cannot load %s: %s", request->name, error);
+        return fail(f, EX_DATAERR, "cannot load %s: %s%s", request->name, error,
+                    strstr(error, "cannot open shared object") /* one that it is linked with */
+                        ? ": link with -Wl,-rpath,DIR, or put its directory into LD_LIBRARY_PATH"
+                        : "");
     if (kind == WV_OBJECT_BRIDGESTAN && given_option(request, SHARD))
         return fail(f, EX_USAGE,
                     "--shard rows does not apply to %s: a Stan program does not say which rows it sums over",

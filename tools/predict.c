@@ -390,13 +390,17 @@ static int take_model(predictor *p, const json_t *asked, const char *const *name
                  {"glm", take_glm},
                  {"bnn", take_network},
                  {"gp", take_process}};
-    const char *kind = json_string_value(json_object_get(json_object_get(asked, "model"), "kind"));
+    const json_t *model = json_object_get(asked, "model");
+    const char *kind = json_string_value(json_object_get(model, "kind")),
+               *name = json_string_value(json_object_get(model, "name"));
     for (size_t i = 0; kind && i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(kind, kinds[i].kind))
             return kinds[i].take(p, asked, names, f);
     return fail(f, EX_DATAERR,
                 "the model of the run, %s, makes no predictions: expected logistic, linear, glm, bnn or gp",
-                kind ? kind : "which is unknown");
+                name   ? name
+                : kind ? kind
+                       : "which is unknown");
 }
 
 predictor *new_predictor(const json_t *asked, size_t n, const char *const *names, const series_data *series, failure *f)

@@ -245,12 +245,14 @@ static char *describe(const prior_question *q, const observed *o, double *x, boo
     if (!s)
         return NULL;
     sort_draws(DRAWS, x);
-    fprintf(s,
-            "prior-data conflict: %s of %.48s is %.3g, but 90 %% of the draws from the prior have it between %.3g and "
-            "%.3g, and %s: %s; ",
-            location ? is_share(q) ? "the share" : "the mean" : "the sd", q->target, location ? o->mean : o->sd,
-            sorted_quantile(DRAWS, x, 0.05), sorted_quantile(DRAWS, x, 0.95),
-            alike ? "hardly any near that value" : "none in a thousand as extreme", harm);
+    fprintf(
+        s,
+        alike ? "prior-data conflict: %s of %.48s is %.3g, but hardly any draw from the prior has it near that value; "
+                "most have it near %.3g or %.3g: %s; "
+              : "prior-data conflict: %s of %.48s is %.3g, but 90 %% of the draws from the prior have it between %.3g "
+                "and %.3g, and none in a thousand as extreme: %s; ",
+        location ? is_share(q) ? "the share" : "the mean" : "the sd", q->target, location ? o->mean : o->sd,
+        sorted_quantile(DRAWS, x, 0.05), sorted_quantile(DRAWS, x, 0.95), harm);
     advise(s, q, o, location, alike);
     if (!fclose(s))
         return text;

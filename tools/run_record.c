@@ -130,7 +130,8 @@ static int check_file(const json_t *reopen, const char *path, const char *key, f
     int code = hash_file(path, &hash, f);
     snprintf(text, sizeof text, "%016" PRIx64, hash);
     if (!code && strcmp(was, text))
-        code = fail(f, EX_TEMPFAIL, "%s has changed since the run began: the run needs the same data", path);
+        code = fail(f, EX_TEMPFAIL, "%s has changed since the run began, or is another file: the run needs the same %s",
+                    path, strcmp(key, "data_hash") ? "model" : "data");
     return code;
 }
 

@@ -24,7 +24,7 @@ grep -q "Content-Security-Policy.*default-src 'none'" run/report.html || complai
 expect 0 silence "$wvgd" report run -o page.html
 cmp -s page.html run/report.html || complain "two reports of the same run differ"
 expect 73 'is a file of a run' "$wvgd" report run -o run/run.json
-expect 73 'cannot create' "$wvgd" report run -o nowhere/page.html
+expect 73 'cannot create nowhere/page.html: its directory does not exist$' "$wvgd" report run -o nowhere/page.html
 mkdir directory
 expect 73 'cannot create directory' "$wvgd" report run -o directory
 echo old >page.html

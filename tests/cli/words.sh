@@ -50,6 +50,7 @@ expect 0 silence "$wvgd" sample run -n 6 --overwrite --out mine.csv
 : >empty.csv
 expect 0 silence "$wvgd" sample run -n 6 --out empty.csv # as mktemp makes one
 expect 73 "sample: --out is 'run', which is a directory: expected a file name" "$wvgd" sample run --out run
+expect 73 'cannot create nowhere/mine.csv: its directory does not exist$' "$wvgd" sample run --out nowhere/mine.csv
 
 # ---- runs that go on, and other cells ----------------------------------------------------------------------------------------
 expect 64 'give either --resume or --overwrite, not both' "$wvgd" fit --resume run --overwrite
@@ -74,6 +75,8 @@ objects=$(dirname "$wvgd")/tests
 cp "$objects/plugin.so" "$objects/failing.so" "$objects/empty.so" .
 expect 0 silence "$wvgd" fit ./plugin.so --config 3 --particles 2 --quiet --out plugged
 expect 75 'run with your permissions: give --model MODEL.so, or load .* with --trust-model' "$wvgd" quantize plugged --particles 3
+expect 75 'failing.so has changed since the run began, or is another file: the run needs the same model$' "$wvgd" quantize plugged --particles 3 --model ./failing.so
+expect 65 'the model of the run, ./plugin.so, makes no predictions' "$wvgd" predict plugged --data mixture.json
 expect 75 'run with your permissions: name it again after --resume DIR, or load .* with --trust-model' "$wvgd" fit --resume plugged
 expect 0 anything "$wvgd" fit ./plugin.so --config 3 --estimator score --max-iter 3 --particles 2 --quiet --out score
 expect 65 'the run in score used the joint solver: quantize needs a fit with --solver staged' "$wvgd" quantize score --particles 3
@@ -121,7 +124,7 @@ expect 64 "prior-sds is '1,0.5,1,-1': the fourth value is -1, expected four numb
 # ---- tables that are hardly what was meant -------------------------------------------------------------------------------------
 table 'found an empty field, expected a value in every row \(2 of 3 have none\): --missing drop leaves out 2 of 3 rows; --ignore a leaves out the column instead$' 'a,b,y\n1,1,0\n,2,1\nNA,3,1\n'
 table 'column y: found "NA", expected a value in every row \(1 of 3 have none\): --missing drop leaves out 1 of 3 rows$' 'a,y\n1,0\n2,1\n3,NA\n'
-table 'found "red", expected a number or a category, but the column has another text in every row \(an identifier\?\): --ignore a leaves out the column' 'a,y\nred,0\n2,1\n'
+table 'found "red", expected a number or a category, but the column has a different text in every row \(an identifier\?\): --ignore a leaves out the column' 'a,y\nred,0\n2,1\n'
 table 'found "red", expected a number: a category takes five rows for each of its levels: --ignore a leaves out the column$' 'a,y\nred,0\nred,1\n2,1\n'
 table '^wvgd: table.csv:1: found a comment, expected a header: leave out the lines that begin with #$' '# by hand\na,y\n1,0\n2,1\n'
 table 'table.csv:3: found 1 field, expected 2 as in the header: comment lines are no part of a table' 'a,y\n1,0\n# more\n2,1\n'
@@ -140,7 +143,7 @@ table 'column 1: found "gr.xF6n", expected a name in UTF-8: save the file as UTF
 for i in $(seq -w 13); do grep -q "column_number_$i" stderr || complain "column $i is not named: $(cat stderr)"; done
 [ "$(tail -1 stderr)" = "wvgd: --ignore $(seq -s, -f 'column_number_%02g' 1 13) leaves out the columns" ] || complain "no way out: $(tail -1 stderr)"
 table 'found "1/2/24", expected a number or a category, not a date' 'a,y\n1/2/24,0\n13/2/24,1\n'
-table 'found "09:30", expected a number or a category, but the column has another text in every row' 'a,y\n09:30,0\n10:45,1\n'
+table 'found "09:30", expected a number or a category, but the column has a different text in every row' 'a,y\n09:30,0\n10:45,1\n'
 table 'found "2020-01-31", expected a number or a category, not a date .*: --ignore a leaves out the column$' 'a,y\n2020-01-31,0\n2020-02-01,1\n'
 table 'found "z", expected two different values \("x" and "y" so far\), because it is the target: --target names another column, and several classes are not supported: recode' 'a,k\n1,x\n2,y\n3,z\n'
 table 'found "well", expected two .* and labels that differ only in case are different' 'a,k\n1,ill\n2,Well\n3,well\n'

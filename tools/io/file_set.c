@@ -181,7 +181,8 @@ void abandon_files(file_set *s)
 
 static int refuse_place(const char *shown, int error, failure *f)
 {
-    return fail(f, disk_or_create(error), "cannot create %s: %s", shown, strerror(error));
+    return fail(f, disk_or_create(error), "cannot create %s: %s", shown,
+                error == ENOENT ? "its directory does not exist" : strerror(error));
 }
 
 FILE *add_file(file_set *s, const char *name, failure *f)

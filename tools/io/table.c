@@ -679,7 +679,7 @@ static int refuse_levels(const data_table *t, size_t c, size_t most, size_t numb
         snprintf(expected, sizeof expected, "a number without a unit");
     else if (column->levels == t->all_rows)
         snprintf(expected, sizeof expected,
-                 "a number or a category, but the column has another text in every row (an identifier?)");
+                 "a number or a category, but the column has a different text in every row (an identifier?)");
     else if (most < 2)
         snprintf(expected, sizeof expected, "a number: a category takes five rows for each of its levels");
     else

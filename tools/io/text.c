@@ -226,7 +226,7 @@ static const char *explain_number(const char *s)
     if (strncasecmp(unsign, "inf", 3) == 0)
         return "a finite number";
     if (is_missing(unsign))
-        return "a number (missing values are not supported)";
+        return "a number (missing values are not supported: fill them in, or leave out their rows)";
     if (strncasecmp(unsign, "0x", 2) == 0)
         return "a decimal number";
     size_t digits = 0;
