@@ -1090,7 +1090,7 @@ wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error)
     if (without_modes(f))
         return wv_fail(error, WVGD_E_NO_DRAWS,
                        "no mode with a finite log density found from %zu starting points of scale %g (%g tries each): "
-                       "is the density proper, and bounded? Set init-scale or give starting points where it is "
+                       "is the density proper, and bounded? If so, set init-scale or give starting points where it is "
                        "positive, check the gradient, or transform bounded parameters",
                        f->explore.starts - 1, f->opt.init_scale, wv_policy.start_tries);
     return WVGD_OK;
