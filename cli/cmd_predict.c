@@ -32,11 +32,13 @@ static int run_predict(arguments *a, failure *f)
         return fail(f, EX_USAGE, "predict: --data FILE is missing: a CSV file with the new rows");
     if (given_count(a, "draws", &draws, f) || check_out_file(a, f))
         return f->code;
-    wvgd_request *q = wvgd_request_new();
+    wvgd_request *q = NULL;
+    if (request_trust(a, &q, f)) {
+        wvgd_request_free(q);
+        return f->code;
+    }
     wvgd_request_notes(q, print_note, NULL);
-    wvgd_session *s = q ? wvgd_load(a->word[0], q, &error) : NULL;
-    if (!q)
-        return fail(f, EX_SOFTWARE, "no memory for a request");
+    wvgd_session *s = wvgd_load(a->word[0], q, &error);
     wvgd_status status = s ? wvgd_session_write_predictions(s, data, draws, given(a, "out"), stdout, &error)
                            : error.code;
     wvgd_session_close(s);

@@ -64,7 +64,7 @@ static const model_option options[OPTIONS] = {
          "linear: priors scaled to the data). If the noise sd is a parameter (linear, bnn), its prior is half-Cauchy "
          "with scale S"},
     [PRIOR] =
-        {"prior", "NAME=DIST[;]", NULL, "linear, glm",
+        {"prior", "NAME=DIST[; NAME=DIST]", NULL, "linear, glm",
          "prior of a parameter: a coefficient, intercept (for centred columns), slopes (all coefficients), sigma, "
          "nu or shape; normal(mean, sd), student(nu, location, scale), cauchy(location, scale), exponential(rate), "
          "gamma(shape, rate) or lognormal(meanlog, sdlog). May be given several times"},

@@ -75,4 +75,4 @@ _EXITS = {64: ArgumentError, 65: DataError, 66: InputError, 70: ModelError, 73: 
 
 def error_of_exit(code: int, text: str) -> Error:
     """The exception for an exit code of the program wvgd (sysexits.h), and what it has printed."""
-    return _EXITS.get(code, Error)(text)
+    return _EXITS.get(code, Error)(re.sub("^wvgd: ", "", text, flags=re.M))

@@ -56,6 +56,7 @@ expect 73 'cannot create nowhere/mine.csv: its directory does not exist$' "$wvgd
 expect 64 'give either --resume or --overwrite, not both' "$wvgd" fit --resume run --overwrite
 expect 64 'give either --resume or --out, not both: a resumed run stays in its directory' "$wvgd" fit --resume run --out other
 expect 66 'nowhere does not exist: expected a run directory, the --out of a fit' "$wvgd" fit --resume nowhere
+expect 66 'nowhere does not exist: expected a run directory, the --out of a fit' "$wvgd" predict nowhere --data mixture.json
 mkdir none
 expect 66 'none is not a run directory: it has neither run.json nor checkpoint' "$wvgd" fit --resume none
 expect 0 anything "$wvgd" fit mixture --data mixture.json --max-iter 2 --quiet --out two

@@ -160,6 +160,8 @@ class Models(unittest.TestCase):
         except wvgd.Error as error:
             self.skipTest(str(error))
         self.assertIn("<html", page.read_text()[:2000].lower())
+        with self.assertRaisesRegex(wvgd.OutputError, "^cannot create .*: its directory does not exist$"):
+            fit.report(os.path.join(self.place, "nowhere", "page.html"))
 
     def test_interrupts_and_exceptions(self):
         handler = signal.getsignal(signal.SIGINT)
