@@ -87,7 +87,8 @@ static wv_moments_input moments_input(wvgd_fit *f)
     size_t K = f->mix.K, *mode = wv_arena_take_sizes(f->arena, K);
     for (size_t k = 0; k < K; k++)
         mode[k] = f->modes.n > 1 ? wv_modes_nearest(f, f->modes.n, f->mix.mu + k * f->D) : 0;
-    return (wv_moments_input){f->D, &f->closing.draws, f->closing.v, closing_k(f), &f->mix, f->modes.n, mode, f->arena};
+    return (wv_moments_input){f->D, &f->closing.draws, f->closing.v, closing_k(f), &f->mix,
+                              NULL, f->modes.n,        mode,         f->arena};
 }
 
 /* In bent coordinates Stein's identities hold in u, and the mixture in x was fitted to these very draws: it tells
@@ -107,13 +108,23 @@ static wv_draws described(wvgd_fit *f)
     return wv_draws_with(&f->closing.draws, &(wv_draws_numbers){.log_mix = nothing});
 }
 
-static wv_moments_tilt find_tilt(wvgd_fit *f, const wv_moments_input *in)
+/* The draws of a bent fit, in x, with the density of the mixture in u. */
+static wv_draws beside_mixture(wvgd_fit *f, const wv_draws *view)
+{
+    const wv_draws *d = &f->closing.draws;
+    double *log_mix = wv_arena_take(f->arena, d->n);
+    for (size_t i = 0; i < d->n; i++)
+        log_mix[i] = d->log_m[i] + view->log_mix[0][i] - view->log_m[i];
+    return wv_draws_with(d, &(wv_draws_numbers){.log_mix = log_mix});
+}
+
+/* view: the draws in u, if the fit is bent. */
+static wv_moments_tilt find_tilt(wvgd_fit *f, const wv_moments_input *in, const wv_draws *view)
 {
     if (!bent(f))
         return wv_moments_find_tilt(in);
-    wv_draws view = wv_bent_view(f);
     wv_moments_input u = *in;
-    u.draws = &view;
+    u.draws = view;
     u.mix = &f->bent.bent;
     u.modes = 1;
     return wv_moments_find_tilt(&u);
@@ -126,9 +137,14 @@ void wv_describe_moments(wvgd_fit *f)
     wv_moments to = {wv_arena_take(f->arena, D), wv_arena_take(f->arena, D), wv_arena_take(f->arena, D),
                      wv_arena_take(f->arena, D), wv_arena_take(f->arena, D)};
     wv_moments_input in = moments_input(f);
-    wv_draws draws = described(f);
+    wv_draws view = bent(f) ? wv_bent_view(f) : f->closing.draws, draws = bent(f) ? beside_mixture(f, &view) : view;
+    wv_moments_known known = {wv_arena_take(f->arena, D), wv_arena_take(f->arena, D), wv_arena_take(f->arena, D)};
     in.draws = &draws;
-    wv_moments_tilt tilt = find_tilt(f, &in);
+    wv_moments_tilt tilt = find_tilt(f, &in, &view);
+    if (bent(f)) {
+        wv_bent_moments(f, &known);
+        in.known = &known;
+    }
     bool tilted = wv_moments_estimate(&in, &tilt, to);
     for (size_t i = 0; i < n; i++)
         weight[i] = tilted ? in.v[i] * (1 - tilt.t[wv_draws_unit(in.draws, i)]) / tilt.kept : in.v[i];
@@ -146,9 +162,9 @@ void wv_describe_functions(wvgd_fit *f, size_t m, const double *value, wv_moment
         wv_posterior_get_moments(&f->posterior, m, &to);
     if (f->staged && (P || !known)) {
         wv_moments_input in = moments_input(f);
-        wv_draws draws = described(f);
+        wv_draws view = bent(f) ? wv_bent_view(f) : f->closing.draws, draws = described(f);
         in.draws = &draws;
-        wv_moments_tilt tilt = find_tilt(f, &in);
+        wv_moments_tilt tilt = find_tilt(f, &in, &view);
         if (!known)
             wv_moments_of(&in, &tilt, m, value, to);
         wv_quantiles(&in, &tilt, m, value, P, p, quantile, se);

@@ -365,12 +365,14 @@ typedef struct {
      * share), share the mean of s under q, has mean 0, and `slope` times that is taken from s. What the mixture knows
      * of a wide mode of little mass few draws see. */
     double *share, *slope;
+    double *share_se; /* standard error of the share */
 } functions;
 
 static functions new_functions(const wv_moments_input *in, size_t m, size_t ld, const double *value)
 {
     functions f = {.m = m, .ld = ld, .value = value};
-    double **arrays[] = {&f.centre, &f.scale, &f.least, &f.one, &f.mean, &f.var, &f.spread, &f.share, &f.slope};
+    double **arrays[] = {&f.centre, &f.scale,  &f.least, &f.one,   &f.mean,
+                         &f.var,    &f.spread, &f.share, &f.slope, &f.share_se};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         *arrays[i] = wv_arena_zeros(in->arena, m);
     return f;
@@ -446,6 +448,8 @@ static bool small_correction(const functions *f)
 static double mixture_square(const wv_moments_input *in, size_t c, double at)
 {
     double sum = 0;
+    if (in->known)
+        return in->known->var[c] + (in->known->mean[c] - at) * (in->known->mean[c] - at);
     for (size_t k = 0; k < in->mix->K; k++) {
         const double *row = in->mix->root + (k * in->D + c) * in->D;
         double off = in->mix->mu[k * in->D + c] - at;
@@ -493,6 +497,7 @@ static void find_controls(const wv_moments_input *in, const functions *f, const 
         line l = line_of(in, f, k);
         double mean = f->centre[k] + f->mean[k] / f->scale[k], b = l.b * f->scale[k];
         f->share[k] = l.b != 0 ? b * b * mixture_square(in, l.c, (mean - l.a) / l.b) : 0;
+        f->share_se[k] = in->known ? b * b * in->known->var_se[l.c] : 0;
         f->slope[k] = l.b != 0 && f->var[k] > 0 && isfinite(f->share[k]);
     }
     for (size_t i = 0; i < in->draws->n; i++)
@@ -501,7 +506,7 @@ static void find_controls(const wv_moments_input *in, const functions *f, const 
                 continue;
             double z = (f->value[i * f->ld + k] - f->centre[k]) * f->scale[k] - f->mean[k],
                    c = u[i] * (z * z - f->share[k]);
-            cross[k] += in->v[i] * (z * z - f->var[k]) * c;
+            cross[k] += in->v[i] * (z * z - f->share[k]) * c;
             squares[k] += c * c;
         }
     for (size_t k = 0; k < m; k++)
@@ -569,9 +574,8 @@ static void estimate_errors(const wv_moments_input *in, const wv_moments_tilt *t
             to.var[k] = sd * sd * square;
         if (!to.sd_se)
             continue;
-        double of_var = sd * sd *
-                        hypot(sqrt(e[m] + wv_policy.moments_largest * largest[m + k - from]) / kept,
-                              f->spread[k] * least_error);
+        double unseen = hypot(f->spread[k] * least_error, f->slope[k] * f->share_se[k]),
+               of_var = sd * sd * hypot(sqrt(e[m] + wv_policy.moments_largest * largest[m + k - from]) / kept, unseen);
         to.sd_se[k] = to.var[k] > 0 ? of_var / (2 * sqrt(to.var[k])) : NAN;
     }
     wv_arena_release(in->arena, mark);

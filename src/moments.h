@@ -6,15 +6,22 @@
 #include "draws.h"
 #include "mixture.h"
 
+/* Of the coordinates under the mixture, [D] each, where these are not those of its Gaussians: means, variances, and
+ * standard errors of the latter. */
+typedef struct {
+    double *mean, *var, *var_se;
+} wv_moments_known;
+
 /* What they are estimated from. */
 typedef struct {
     size_t D;
-    const wv_draws *draws; /* with strata, log_m and, in log_mix[0], the log density of the mixture */
-    const double *v;       /* [n] their normalised posterior weights, */
-    double pareto_k;       /* and k-hat of these */
-    const wv_mixture *mix; /* like the posterior */
-    size_t modes;          /* of the posterior */
-    const size_t *mode;    /* [K] that of each component; not used with fewer than two */
+    const wv_draws *draws;         /* with strata, log_m and, in log_mix[0], the log density of the mixture */
+    const double *v;               /* [n] their normalised posterior weights, */
+    double pareto_k;               /* and k-hat of these */
+    const wv_mixture *mix;         /* like the posterior */
+    const wv_moments_known *known; /* of it, or NULL */
+    size_t modes;                  /* of the posterior */
+    const size_t *mode;            /* [K] that of each component; not used with fewer than two */
     wv_arena *arena;
 } wv_moments_input;
 

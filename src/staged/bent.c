@@ -4,6 +4,7 @@
 #include "dense.h"
 #include "fit.h"
 #include "policy.h"
+#include "rng.h"
 #include "weights.h"
 #include <cblas.h>
 #include <math.h>
@@ -294,6 +295,68 @@ void wv_bent_to_solver(wvgd_fit *f)
     move_draws(f, false);
     wv_bend_switch(&f->bend, true);
     wv_mixture_copy(&f->mix, &f->bent.bent);
+}
+
+/* y[D] of a free draw, and its weight: standard normal, or in every second draw with wider arguments, for what x is far
+ * out in them makes its variances. */
+static double free_draw(const wvgd_fit *f, const wv_stream *stream, uint64_t number, double *y)
+{
+    double square = 0, widen = wv_policy.bend_free_wider, narrower = (double)f->bend.r * log(widen);
+    wv_rng_normal(stream, number, f->D, y);
+    for (size_t i = 0; i < f->bend.r; i++) {
+        y[i] *= number % 2 ? widen : 1;
+        square += y[i] * y[i];
+    }
+    return 2 / (1 + exp(square / 2 * (1 - 1 / (widen * widen)) - narrower));
+}
+
+/* Free draws of a Gaussian of the mixture in u, mapped to x, in blocks. sum[4][D]: adds the weight times the powers 0
+ * to 2 of what each is off from `at`, and the squares of the last. */
+static void add_powers(wvgd_fit *f, size_t k, size_t n, double weight, const double *at, double *sum)
+{
+    enum { BLOCK = 1024 };
+    wv_gaussian q = wv_mixture_component(&f->bent.bent, k);
+    wv_stream stream = {f->opt.seed, WV_RNG_BEND, 0, 2 + k};
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *u = wv_arena_take(f->arena, BLOCK * D), *x = wv_arena_take(f->arena, BLOCK * D),
+           *w = wv_arena_take(f->arena, BLOCK);
+    for (size_t first = 0; first < n; first += BLOCK) {
+        size_t here = n - first < BLOCK ? n - first : BLOCK;
+        for (size_t i = 0; i < here; i++)
+            w[i] = weight * free_draw(f, &stream, first + i, u + i * D);
+        q.family->colour(D, q.R, q.root, here, u, f->arena);
+        for (size_t i = 0; i < here * D; i++)
+            u[i] += q.mu[i % D];
+        wv_bend_forward(&f->bend, here, u, x, NULL, f->arena);
+        for (size_t i = 0; i < here * D; i++) {
+            double off = x[i] - at[i % D], part = w[i / D] * off * off;
+            sum[i % D] += w[i / D];
+            sum[D + i % D] += w[i / D] * off;
+            sum[2 * D + i % D] += part;
+            sum[3 * D + i % D] += part * part;
+        }
+    }
+    wv_arena_release(f->arena, mark);
+}
+
+void wv_bent_moments(wvgd_fit *f, const wv_moments_known *to)
+{
+    const wv_mixture *m = &f->bent.bent;
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *sum = wv_arena_zeros(f->arena, 4 * D), *at = wv_arena_zeros(f->arena, D), all = wv_policy.bend_free_draws;
+    cblas_dgemv(CblasRowMajor, CblasTrans, (int)f->closing.draws.n, (int)D, 1, f->closing.draws.x, (int)D, f->closing.v,
+                1, 0, at, 1);
+    for (size_t k = 0; k < m->K; k++) {
+        size_t n = 2 + (size_t)(m->w[k] * all);
+        add_powers(f, k, n, m->w[k] / (double)n, at, sum);
+    }
+    for (size_t i = 0; i < D; i++) {
+        double off = sum[D + i] / sum[i], square = sum[2 * D + i] / sum[i];
+        to->mean[i] = at[i] + off;
+        to->var[i] = square - off * off;
+        to->var_se[i] = sqrt(fmax(sum[3 * D + i] - square * square / all, 0));
+    }
+    wv_arena_release(f->arena, mark);
 }
 
 double wv_bent_log_density(wvgd_fit *f, const double *x)

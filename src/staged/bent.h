@@ -5,6 +5,7 @@
 #include "archive.h"
 #include "draws.h"
 #include "mixture.h"
+#include "moments.h"
 #include "wvgd.h"
 
 typedef struct {
@@ -48,6 +49,9 @@ void wv_bent_to_solver(wvgd_fit *f);
 /* The closing draws as the solver sees them, while they stand in x: a view, from the arena, with the density of the
  * mixture in u. */
 wv_draws wv_bent_view(wvgd_fit *f);
+
+/* Moments in x of the mixture in u, from free draws. */
+void wv_bent_moments(wvgd_fit *f, const wv_moments_known *to);
 
 /* Log density of the closing proposals at a point of the user's. */
 double wv_bent_log_density(wvgd_fit *f, const double *x);
