@@ -414,8 +414,12 @@ static void draws_of_lost_components(void **state)
     wvgd_get_results(f, &r);
     memcpy(before, r.mu, sizeof before);
     memcpy(after, r.mu, sizeof after);
-    for (size_t d = 0; d < D; d++)
-        after[LOST * D + d] += 1e6;
+    for (size_t at = LOST, way = 0; at == LOST; way++) { /* out of its cell */
+        assert_true(way < 4);
+        after[LOST * D] = before[LOST * D] + (way % 2 ? -1e6 : 1e6);
+        after[LOST * D + 1] = before[LOST * D + 1] + (way / 2 ? -1e6 : 1e6);
+        assert_int_equal(wvgd_cell(f, 1, after + LOST * D, &at, NULL), WVGD_OK);
+    }
     assert_true(edited_state_replace(f, N * D, before, after) > 0);
     size_t draws;
     const double *x;
