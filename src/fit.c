@@ -677,9 +677,9 @@ static question question_of(const wvgd_fit *f)
 {
     const wv_differences *d = &f->differences;
     if (d->n)
-        return (question){d->n - d->known, (f->bend.on ? f->bend.shown : d->x) + d->known * f->D,
+        return (question){d->n - d->known, (wv_bent_asks(f) ? f->bend.shown : d->x) + d->known * f->D,
                           wv_differences_lend(d) + d->known, NULL};
-    return (question){f->b.n, f->bend.on ? f->bend.shown : f->b.x, f->b.log_p,
+    return (question){f->b.n, wv_bent_asks(f) ? f->bend.shown : f->b.x, f->b.log_p,
                       stages[f->stage].gradient && f->model.has_gradient ? f->b.grad : NULL};
 }
 
@@ -722,7 +722,8 @@ static void make_question(wvgd_fit *f)
         if (climbs(f))
             wv_differences_know(d, f->b.log_p);
     }
-    wv_bend_show(&f->bend, d->n ? d->n : f->b.n, d->n ? d->x : f->b.x, f->arena);
+    if (wv_bent_asks(f))
+        wv_bend_show(&f->bend, d->n ? d->n : f->b.n, d->n ? d->x : f->b.x, f->arena);
 }
 
 wvgd_status wvgd_ask(wvgd_fit *f, size_t *n, const double **z, bool *gradient, wvgd_error *error)
@@ -804,12 +805,12 @@ static bool answer(wvgd_fit *f, const double *log_p, const double *grad)
     if (!d->n) {
         clean(f, log_p, q.grad ? grad : NULL);
         f->count.points += points;
-        if (f->bend.on)
+        if (wv_bent_asks(f))
             wv_bend_pull(&f->bend, points, f->b.x, f->b.log_p, q.grad ? f->b.grad : NULL, f->arena);
         return true;
     }
     memmove(q.log_p, log_p, q.n * sizeof *log_p);
-    if (f->bend.on)
+    if (wv_bent_asks(f))
         wv_bend_pull(&f->bend, d->n, d->x, wv_differences_lend(d), NULL, f->arena);
     if (!wv_differences_collapse(d, wv_differences_lend(d), f->b.log_p, f->b.grad))
         return false;

@@ -46,7 +46,7 @@ bool wv_bent_archive(wv_bent *b, wv_archive *a)
 /* ---- the search -------------------------------------------------------------------------------------------------- */
 static bool wanted(const wvgd_fit *f)
 {
-    return f->bend.D && !f->bent.looked && !f->bend.on;
+    return f->bend.D && !f->bent.looked && !f->bend.on && !f->tally.limits; /* improper densities have no map */
 }
 
 void wv_bent_remember(wvgd_fit *f)
@@ -153,6 +153,19 @@ void wv_bent_leave(wvgd_fit *f)
     wv_mixture_copy(&f->mix, &f->bent.straight);
     wv_mixture_clear(&f->mix_tried);
     wv_draws_clear(&f->recent);
+}
+
+void wv_bent_give_up(wvgd_fit *f)
+{
+    wv_bent_leave(f);
+    wv_bent_forget(f);
+    f->bent.kept = false;
+    wv_mixture_fit_set_elbo(&f->fitting, f->bent.elbo);
+}
+
+bool wv_bent_asks(const wvgd_fit *f)
+{
+    return f->bend.on && f->stage != WV_SEEK;
 }
 
 void wv_bent_set_cells(wv_bent *b, bool cells)

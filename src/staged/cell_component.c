@@ -57,7 +57,8 @@ typedef struct {
 
     /* draws of the component are made: */
     wv_cell_sample stored; /* the stored draws, */
-    double *residual;      /* [n] and what mixture and correction leave of log p~ there */
+    double *residual;      /* [n] and what mixture and correction leave of log p~ there, less */
+    double level;          /* the mean of that: the log evidence, which ELBOs by the target do not have */
     double *correction;    /* the quadratic that corrects the mixture: 1, t, t^2/2 and, with `cross`, t_i t_k */
     bool cross;
     made draws;
@@ -235,6 +236,7 @@ static double find_residuals(wvgd_fit *f, cell *c)
         r[i] = c->stored.log_p[i] - r[i];
         mean += c->weight[i] * r[i];
     }
+    c->level = mean;
     for (size_t i = 0; i < n; i++)
         r[i] -= mean;
     for (size_t i = 0; i < n; i++)
@@ -600,7 +602,8 @@ static candidates take_candidates(wvgd_fit *f)
 static bool credible(const wvgd_fit *f, const cell *c, double elbo, double ess)
 {
     double least = fmin(wv_policy.component_judge_draws, wv_policy.component_backed * c->ess);
-    return elbo < c->log_mass + wv_policy.cells_incredible_nats && (few_dimensions(f) || !is_full(f) || !(ess < least));
+    return elbo + c->level < c->log_mass + wv_policy.cells_incredible_nats &&
+           (few_dimensions(f) || !is_full(f) || !(ess < least));
 }
 
 /* By which an ELBO must be better than another. */
@@ -953,7 +956,7 @@ static void choose_drawn(wvgd_fit *f, cell *c)
     double left = find_residuals(f, c), *mass = wv_arena_take(f->arena, f->mix.K);
     memcpy(mass, c->mass, f->mix.K * sizeof *mass);
     set s = choose(f, c);
-    if (worth_care(f, c, s.elbo)) {
+    if (worth_care(f, c, s.elbo + c->level)) {
         c->careful = true;
         c->tried.n = 0;
         memcpy(c->mass, mass, f->mix.K * sizeof *mass);

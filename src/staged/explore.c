@@ -24,7 +24,7 @@
 #include "staged/images.h"
 #include "staged/mixture_fit.h"
 #include "staged/modes.h"
-#include "staged/staged_closing.h"
+#include "staged/bent.h"
 #include "draws.h"
 #include <cblas.h>
 #include <math.h>
@@ -989,7 +989,7 @@ static void foretell(wvgd_fit *f, size_t k, double log_p, const double *x, const
     if (!f->explore.again_starts || !p->active)
         return;
     wv_modes_predict(f, x, &m, &distance);
-    wv_staged_closing_log_density(f, 1, x, &log_m);
+    log_m = wv_bent_log_density(f, x);
     if (log_p - log_m - f->outcome.evidence.value > wv_policy.explore_represented ||
         (p->above > 0 && steeper(f, m, distance, g)))
         return;

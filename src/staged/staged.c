@@ -579,7 +579,7 @@ static wv_stage begin_certificate(wvgd_fit *f)
  * mixture waits where the last one tried does. */
 static wv_stage begin_seek(wvgd_fit *f)
 {
-    if (f->stop != WVGD_RUNNING || f->bend.on || !(f->growth.rounds || f->modes.relevant > 1) ||
+    if (f->stop != WVGD_RUNNING || !(f->growth.rounds || f->modes.relevant > 1 || f->bend.on) ||
         !isfinite(f->outcome.evidence.value) || !wv_explore_again_wanted(f))
         return begin_certificate(f);
     wv_mixture_copy(&f->mix_tried, &f->mix);
@@ -588,16 +588,31 @@ static wv_stage begin_seek(wvgd_fit *f)
     return WV_SEEK;
 }
 
-/* Modes that are new join the mixture. */
-static wv_stage after_seek(wvgd_fit *f)
+/* mode[modes.n] <- those that matter and that the proposal does not cover; how many. */
+static size_t new_modes(wvgd_fit *f, size_t *mode)
 {
-    size_t K = f->mix_tried.K;
-    go_back(f);
-    wv_modes_order(f);
-    for (size_t m = 0; m < f->modes.n && f->stop == WVGD_RUNNING && f->mix.K < f->mix.room; m++)
+    size_t n = 0;
+    for (size_t m = 0; m < f->modes.n && f->stop == WVGD_RUNNING; m++)
         if (mode_matters(f, m, f->outcome.evidence.value) &&
             !wv_decide_covered(stands_above(f, m, f->outcome.evidence.value)))
-            put_back(f, m);
+            mode[n++] = m;
+    return n;
+}
+
+/* Modes that are new join the mixture, in x: a bend is for one. */
+static wv_stage after_seek(wvgd_fit *f)
+{
+    size_t K = f->mix_tried.K, mark = wv_arena_mark(f->arena), *mode = wv_arena_take_sizes(f->arena, f->modes.n);
+    go_back(f);
+    wv_modes_order(f);
+    size_t n = new_modes(f, mode);
+    if (n && f->bend.on) {
+        wv_bent_give_up(f);
+        K = f->mix.K;
+    }
+    for (size_t i = 0; i < n && f->mix.K < f->mix.room; i++)
+        put_back(f, mode[i]);
+    wv_arena_release(f->arena, mark);
     return f->mix.K > K ? begin_fit(f, false) : begin_certificate(f);
 }
 
