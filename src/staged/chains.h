@@ -46,7 +46,7 @@ bool wv_chains_place(wvgd_fit *f, size_t chains, wv_rng_use use);
 /* So many chains, each with a metric of its own, of which none moves: wv_chains_put and wv_chains_push say where they
  * stand, and let them set out with momentum p[D], in the coordinates of their metric. All take so many steps. */
 void wv_chains_gather(wv_chains *c, size_t chains, size_t steps);
-void wv_chains_push(wvgd_fit *f, size_t chain, const double *p, double step);
+void wv_chains_push(wvgd_fit *f, size_t i, const double *p, double step);
 bool wv_chains_moving(const wv_chains *c); /* whether any chain does */
 
 /* The metric of a chain; of number m, root[D][D], if it is not NULL, and for all chains where chain[i] is m. */
