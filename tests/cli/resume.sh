@@ -103,7 +103,7 @@ rm -rf stopped
 process=$!
 sleep 3
 kill -TERM $process
-(sleep 600 && kill -KILL $process) 2>/dev/null &
+(sleep 600 && kill -KILL $process) >/dev/null 2>&1 & # whose sleep must not hold the pipe that a test runner reads to its end
 watch=$!
 wait $process
 code=$?
