@@ -118,6 +118,7 @@ static const likely_word options[] = {
 /* What there is instead, where a command reads data. */
 static const likely_word answers[] = {
     {"columns", "--features A,B names the features, and --ignore A,B the columns to leave out"},
+    {"offset", "the formula of a glm has the offset, as in 'y ~ x + offset(log(exposure))'"},
     {"sep", "--delimiter C says what separates the fields of a CSV file"},
     {"chains", "a fit needs no chains; --repeat R runs independent fits"},
     {"warmup", "there is no warm-up"},

@@ -7,6 +7,8 @@
 #include "cut_text.h"
 #include "json_bytes.h"
 #include "json_values.h"
+#include "prior_conflict.h"
+#include "priors.h"
 #include "run_directory.h"
 #include "run_json.h"
 #include "session.h"
@@ -116,12 +118,13 @@ static void list_name(char *list, size_t size, const char *name)
         snprintf(list + at, size - at, ", ...");
 }
 
-/* Is a prior the same? bare: one of the models has no columns, which could be centred or not. */
+/* Is a prior the same? bare: one of the models has no columns, which could be centred or standardized. */
 static bool same_prior(const char *x, const char *y, bool bare)
 {
     size_t m = strlen(x), n = strlen(y);
     const char *rest = m < n ? y + m : x + n;
-    return !strncmp(x, y, m < n ? m : n) && (!*rest || (bare && !strcmp(rest, " for centred columns")));
+    return !strncmp(x, y, m < n ? m : n) &&
+           (!*rest || (bare && (!strcmp(rest, centred_columns) || !strcmp(rest, standardized_columns))));
 }
 
 /* Parameters that both runs have, with different priors. */
@@ -155,9 +158,26 @@ static int note_pair(wvgd_comparison *c, json_t *const *run, size_t i, size_t k)
     return 0;
 }
 
-/* Each run with the first one before it that has other priors. */
+/* Does a warning of the run say that its prior cannot have made the data? */
+static bool has_conflict(const json_t *run)
+{
+    const json_t *warnings = json_object_get(json_object_get(run, "diagnostics"), "warnings");
+    for (size_t i = 0; i < json_array_size(warnings); i++) {
+        const char *text = json_string_value(json_array_get(warnings, i));
+        if (text && !strncmp(text, PRIOR_CONFLICT, strlen(PRIOR_CONFLICT)))
+            return true;
+    }
+    return false;
+}
+
+/* Each run with the first one before it that has other priors; then those whose priors are wrong. */
 static int note_priors(wvgd_comparison *c, json_t *const *run)
 {
+    for (size_t i = 0; i < c->n; i++)
+        if (has_conflict(run[i]) &&
+            add_note(c, "the prior of %s contradicts its data, which lowers its evidence: wvgd summary %s says how",
+                     c->name[i], c->name[i]))
+            return -1;
     for (size_t i = 1; i < c->n; i++) {
         int noted = 0;
         for (size_t k = 0; k < i && !noted; k++)

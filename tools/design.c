@@ -229,6 +229,17 @@ static bool is_named(const formula *m, const char *name)
     return false;
 }
 
+/* Is the column an argument of factor()? */
+static bool is_factor(const formula *m, const char *name)
+{
+    for (size_t n = 0; n < m->nodes; n++) {
+        int below = m->node[n].kind == NODE_FACTOR ? m->node[n].left : NO_NODE;
+        if (below != NO_NODE && m->node[below].kind == NODE_COLUMN && !strcmp(m->node[below].name, name))
+            return true;
+    }
+    return false;
+}
+
 /* The design as far as the names of the columns tell it. */
 static design *begin_with(const formula *m, const bool *ignored, const csv_file *csv, failure *f)
 {
@@ -278,6 +289,7 @@ int mark_formula_columns(const formula *m, const bool *ignored, data_table *t, f
         t->column[c].used = true;
         t->column[c].response = !(d->source[i].uses & FOR_X);
         t->column[c].named = is_named(m, d->source[i].name);
+        t->column[c].factor = is_factor(m, d->source[i].name);
     }
     free_design(d);
     if (all.code)

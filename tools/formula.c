@@ -811,8 +811,7 @@ static void parse_whole(parser *p)
         expected(p, "an operator or the end");
     else if (p->group != NO_NODE)
         refuse(p, m->node[p->group].at,
-               "grouping terms as in (1|g) are not supported yet: a column g as a term of its own gives each group a "
-               "coefficient");
+               "grouping terms as in (1|g) are not supported yet: factor(g) gives each group a coefficient of its own");
 }
 
 static int check_text(const char *text, size_t size, failure *f)

@@ -21,6 +21,7 @@ static const struct {
 };
 enum { LIKELIHOODS = sizeof likelihoods / sizeof *likelihoods };
 static const double largest_count = 1e9;
+static const double largest_offset = 100; /* exp(100) is more than there are of anything */
 
 #define NAMES "gaussian|student|bernoulli|binomial|poisson|negbinomial"
 
@@ -200,10 +201,29 @@ static int check_numbers(const glm_data *g, failure *f)
                     : 0;
 }
 
+static bool is_gaussian_like(const glm_data *g)
+{
+    return g->likelihood == WV_GAUSSIAN || g->likelihood == WV_STUDENT;
+}
+
+/* Offsets of counts are logs. */
+static int check_offset(const glm_data *g, failure *f)
+{
+    f->code = 0;
+    for (size_t i = 0; g->rows.offset && !is_gaussian_like(g) && i < g->rows.rows && !f->code; i++)
+        if (fabs(g->rows.offset[i]) > largest_offset)
+            fail(f, EX_DATAERR,
+                 "%s:%zu: the offset is %g, which is added to the %s of the mean, expected at most %g: for an exposure "
+                 "x, write offset(log(x))",
+                 g->table.csv.path, g->table.csv.line[g->table.row[i]], g->rows.offset[i],
+                 g->label[0] || g->rows.trials ? "log odds" : "log", largest_offset);
+    return share_failure(g->table.csv.shares, f);
+}
+
 static int check_response(glm_data *g, failure *f)
 {
     const design_shape *shape = shape_of(g->design);
-    bool numbers = g->likelihood == WV_GAUSSIAN || g->likelihood == WV_STUDENT, trials = g->rows.trials != NULL;
+    bool trials = g->rows.trials != NULL;
     if (trials != (g->likelihood == WV_BINOMIAL))
         return fail(f, EX_USAGE,
                     trials ? "--likelihood is %s, but the response has trials: expected binomial"
@@ -216,7 +236,7 @@ static int check_response(glm_data *g, failure *f)
         return take_labels(g, f);
     if (shape->levels)
         return refuse_kind(g, f);
-    return numbers ? check_numbers(g, f) : check_counts(g, f);
+    return is_gaussian_like(g) ? check_numbers(g, f) : check_counts(g, f);
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -331,7 +351,8 @@ static int use_formula(glm_data *g, const glm_request *q, const formula *m, cons
         return f->code;
     f->code = 0;
     fill_design(g->design, t, WITH_RESPONSE, &g->rows, f);
-    if (share_failure(t->csv.shares, f) || check_response(g, f) || take_weights(g, q->weights, f) || name_columns(g, f))
+    if (share_failure(t->csv.shares, f) || check_response(g, f) || check_offset(g, f) ||
+        take_weights(g, q->weights, f) || name_columns(g, f))
         return f->code;
     return q->keep ? 0 : centre_columns(g, f);
 }

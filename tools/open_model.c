@@ -440,9 +440,9 @@ static int check_regression(const model_request *request, session *s, const wv_r
 /* Priors that all weights share, and that of the noise. */
 static int note_equal(const model_request *request, session *s, const char *weights, double sd, bool noise, failure *f)
 {
-    char text[60];
+    char text[100];
     s->out->priors = json_object();
-    snprintf(text, sizeof text, "normal(0, %g)", sd);
+    snprintf(text, sizeof text, "normal(0, %g)%s", sd, given_option(request, STANDARDIZE) ? standardized_columns : "");
     for (size_t c = 0; !weights && c < s->data.columns; c++)
         json_object_set_new(s->out->priors, s->data.names[c], json_string(text));
     if (!weights && !given_option(request, NO_INTERCEPT))
@@ -470,7 +470,8 @@ static void note_prior(session *s, double sd, const char *weights, bool noise)
     char also[80] = "";
     if (noise)
         snprintf(also, sizeof also, "; half-Cauchy, scale %g, for the noise sd", sd);
-    snprintf(s->out->prior, sizeof s->out->prior, "normal, mean 0, sd %g, for %s%s", sd, weights, also);
+    snprintf(s->out->prior, sizeof s->out->prior, "normal, mean 0, sd %g, for %s%s%s", sd, weights,
+             s->facts.sd ? " of standardized columns" : "", also);
 }
 
 /* With shares, once the model without rows, s->prior, is made or has failed: what needs the rows, which the model then
@@ -562,6 +563,7 @@ static int choose_priors(const model_request *request, session *s, wv_regression
     static const char *const noise[] = {"sigma", NULL};
     if (name_priors(&s->priors, r->columns, r->names, r->intercept, noise, f))
         return f->code;
+    s->priors.standardized = given_option(request, STANDARDIZE) != NULL;
     if (given_option(request, PRIOR_SD))
         equal_priors(&s->priors, r->prior_sd);
     else {

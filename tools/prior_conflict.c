@@ -245,14 +245,14 @@ static char *describe(const prior_question *q, const observed *o, double *x, boo
     if (!s)
         return NULL;
     sort_draws(DRAWS, x);
-    fprintf(
-        s,
-        alike ? "prior-data conflict: %s of %.48s is %.3g, but hardly any draw from the prior has it near that value; "
-                "most have it near %.3g or %.3g: %s; "
-              : "prior-data conflict: %s of %.48s is %.3g, but 90 %% of the draws from the prior have it between %.3g "
-                "and %.3g, and none in a thousand as extreme: %s; ",
-        location ? is_share(q) ? "the share" : "the mean" : "the sd", q->target, location ? o->mean : o->sd,
-        sorted_quantile(DRAWS, x, 0.05), sorted_quantile(DRAWS, x, 0.95), harm);
+    fprintf(s,
+            alike ? PRIOR_CONFLICT ": %s of %.48s is %.3g, but hardly any draw from the prior has it near that value; "
+                                   "most have it near %.3g or %.3g: %s; "
+                  : PRIOR_CONFLICT
+                ": %s of %.48s is %.3g, but the prior expects it between %.3g and %.3g (90 %% of its "
+                "draws; fewer than one in a thousand is beyond the observed value): %s; ",
+            location ? is_share(q) ? "the share" : "the mean" : "the sd", q->target, location ? o->mean : o->sd,
+            sorted_quantile(DRAWS, x, 0.05), sorted_quantile(DRAWS, x, 0.95), harm);
     advise(s, q, o, location, alike);
     if (!fclose(s))
         return text;
@@ -287,8 +287,9 @@ static char *describe_column(const prior_question *q, size_t c, double slope, do
         return NULL;
     sort_draws(DRAWS, x);
     fprintf(s,
-            "prior-data conflict: per %s of %.48s, %s%.48s changes by %.3g on average, but 90 %% of the draws from the "
-            "prior have it between %.3g and %.3g, and none in a thousand as extreme: %s; ",
+            PRIOR_CONFLICT
+            ": per %s of %.48s, %s%.48s changes by %.3g on average, but the prior expects a change "
+            "between %.3g and %.3g (90 %% of its draws; fewer than one in a thousand is beyond the observed one): %s; ",
             q->centre ? "sd" : "unit", q->model->names[c], is_share(q) ? "the share of " : "", q->target, slope,
             sorted_quantile(DRAWS, x, 0.05), sorted_quantile(DRAWS, x, 0.95), harm);
     advise_column(s, q, c);
@@ -451,8 +452,8 @@ static char *judge_intercept(const prior_question *q, const observed *o, const s
     if (!to)
         return NULL;
     fprintf(to,
-            "prior-data conflict: the intercept is the value where every column is 0, which the data put near %.3g +- "
-            "%.2g, but its prior is normal(0, %g), which distorts the other weights, too; ",
+            PRIOR_CONFLICT ": the intercept is the value where every column is 0, which the data put near %.3g +- "
+                           "%.2g, but its prior is normal(0, %g), which distorts the other weights, too; ",
             at, se, q->prior_sd);
     if (q->standardize && !q->linear)
         fputs("--standardize measures columns from their means", to);

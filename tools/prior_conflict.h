@@ -5,6 +5,8 @@
 #include "row_shares.h"
 #include "wvgd_model.h"
 
+#define PRIOR_CONFLICT "prior-data conflict" /* how warnings about priors begin */
+
 /* A regression: its prior is known by the starting points of the model, which has weights of the columns, an intercept
  * and logs of sigma and nu, or shape, in this order; or those of a network. */
 typedef struct {

@@ -5,6 +5,7 @@
  * is standard normal, whatever the data tell of the other parameters. Positive parameters are compared with the tail of
  * their prior. Priors with heavy tails, student and cauchy, give way to the data and are left out. */
 #include "prior_distance.h"
+#include "prior_conflict.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,10 +93,9 @@ char *find_distant(const prior_list *list, bool skip_intercept, const double *me
         return NULL;
     bool positive = list->each[worst].role == PRIOR_POSITIVE;
     double at = positive ? exp(mean[worst]) : mean[worst], sd = sqrt(var[worst]) * (positive ? at : 1);
-    fprintf(
-        s,
-        "prior-data conflict: the data pull %.80s to %.3g +- %.2g, away from its prior %s, which distorts the result",
-        list->each[worst].name, at, sd, show_prior(list, worst, prior));
+    fprintf(s,
+            PRIOR_CONFLICT ": the data pull %.80s to %.3g +- %.2g, away from its prior %s, which distorts the result",
+            list->each[worst].name, at, sd, show_prior(list, worst, prior));
     if (far > 1)
         fprintf(s, " (and so for %zu others)", far - 1);
     fputs("; ", s);

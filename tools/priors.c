@@ -23,6 +23,8 @@ static const struct {
 };
 enum { DISTRIBUTIONS = sizeof distributions / sizeof *distributions, SIGNED = WV_PRIOR_CAUCHY + 1 };
 
+const char centred_columns[] = " for centred columns", standardized_columns[] = " for standardized columns";
+
 /* ---- lists ------------------------------------------------------------------------------------------------------- */
 int name_priors(prior_list *p, size_t columns, const char *const *names, bool intercept, const char *const *positive,
                 failure *f)
@@ -99,8 +101,10 @@ const char *show_prior(const prior_list *p, size_t i, char text[PRIOR_ROOM])
     strcat(text, ")");
     if (p->each[i].role == PRIOR_POSITIVE && (size_t)q->kind < SIGNED)
         strcat(text, " above 0");
-    if (p->each[i].role == PRIOR_INTERCEPT && p->centred && p->columns)
-        strcat(text, " for centred columns");
+    if (p->standardized && p->columns && p->each[i].role != PRIOR_POSITIVE)
+        strcat(text, standardized_columns);
+    else if (p->each[i].role == PRIOR_INTERCEPT && p->centred && p->columns)
+        strcat(text, centred_columns);
     return text;
 }
 
@@ -123,18 +127,19 @@ void list_priors(const prior_list *p, char *text, size_t size)
 {
     enum { SHOWN = 6 };
     char one[PRIOR_ROOM];
-    size_t at = 0, alike = 1;
+    size_t at = 0, alike = 1, shown = p->columns > SHOWN + 1 ? SHOWN : p->columns;
     while (alike < p->columns && same_prior(&p->prior[0], &p->prior[alike]))
         alike++;
     *text = '\0';
     for (size_t k = 0; k < p->n && at < size; k++) {
         size_t i = p->intercept ? k == 0 ? p->columns : k <= p->columns ? k - 1 : k : k; /* the intercept first */
         bool slope = p->each[i].role == PRIOR_SLOPE, all = slope && alike >= p->columns && p->columns > 1;
-        if (slope && (all ? i > 0 : i > SHOWN))
+        if (slope && (all ? i > 0 : i > shown))
             continue;
         const char *comma = at ? "; " : "";
-        if (slope && !all && i == SHOWN && p->columns > SHOWN)
-            at += (size_t)snprintf(text + at, size - at, "%s%zu more in run.json", comma, p->columns - SHOWN);
+        if (slope && !all && i == shown)
+            at += (size_t)snprintf(text + at, size - at, "%s%zu more: see priors in run.json", comma,
+                                   p->columns - shown);
         else
             at += (size_t)snprintf(text + at, size - at, "%s%.48s %s", comma, all ? "slopes" : p->each[i].name,
                                    show_prior(p, i, one));
@@ -246,7 +251,6 @@ static int read_prior(prior_list *p, const char *text, bool slopes, failure *f)
     return found ? 0 : refuse_name(p, text, name, f);
 }
 
-/* First all slopes, then single ones: a name is stronger than a group, whatever comes first. */
 static bool is_usable(double size)
 {
     return size >= 1e-100 && size <= 1e100;
@@ -268,6 +272,7 @@ static int check_sizes(const prior_list *p, failure *f)
     return 0;
 }
 
+/* First all slopes, then single ones: a name is stronger than a group, whatever comes first. */
 int read_priors(prior_list *p, const char *text, failure *f)
 {
     char *copy = text ? strdup(text) : NULL;

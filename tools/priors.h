@@ -18,6 +18,7 @@ typedef struct {
 typedef struct {
     size_t n, columns;
     bool intercept, centred; /* centred: the prior of the intercept is for columns less their means */
+    bool standardized;       /* columns are divided by their sds */
     bool equal;              /* of --prior-sd, but for those that are given by name */
     named_prior *each;       /* [n] */
     wv_prior *prior;         /* [n] the same for the model */
@@ -39,6 +40,9 @@ void equal_priors(prior_list *p, double sd);
 
 /* Changes those that a text names: "NAME=DIST(a, b); NAME=.."; NULL changes nothing. 0, or EX_USAGE. */
 int read_priors(prior_list *p, const char *text, failure *f);
+
+/* What an intercept, or all weights, have a prior for. */
+extern const char centred_columns[], standardized_columns[];
 
 /* One of them, such as "normal(0, 2.5) for centred columns". Returns text. */
 enum { PRIOR_ROOM = 160 };

@@ -3,6 +3,7 @@
  * `checkpoint` is always a state to go on from. A run that a limit or the callback ends leaves there the state from
  * before it was told to, so that it can go on as if nothing had happened, and its closed state in `result`. */
 #include "history.h"
+#include "prior_conflict.h"
 #include "prior_distance.h"
 #include "run_directory.h"
 #include "run_record.h"
@@ -256,7 +257,7 @@ void add_table_warnings(const wvgd_session *s, json_t *run)
 static void judge_priors(const wvgd_session *s, const wvgd_results *results, json_t *run)
 {
     const opened_model *m = &s->model;
-    if (!m->list || (m->warnings && strstr(m->warnings, "prior-data conflict")))
+    if (!m->list || (m->warnings && strstr(m->warnings, PRIOR_CONFLICT)))
         return;
     bool raw = strcmp(m->kind, "glm") &&
                m->list->centred; /* coordinates of linear are weights of columns as they are */

@@ -498,8 +498,9 @@ static void put_verdict(FILE *s, const json_t *run)
 {
     const json_t *v = json_object_get(run, "verdict"),
                  *warnings = json_object_get(json_object_get(run, "diagnostics"), "warnings");
-    fprintf(s, "Verdict: %s%s\n", is_reliable(run) ? "no problems detected" : "unreliable",
-            is_reliable(run) && has_heavy(run) ? ", except for what is marked *" : "");
+    fprintf(s, "Verdict: %s%s%s\n", is_reliable(run) ? "no problems detected" : "unreliable",
+            is_reliable(run) && has_heavy(run) ? ", except for what is marked *" : "",
+            is_reliable(run) && json_array_size(warnings) ? " in the computation; see the warnings below" : "");
     put_items(s, json_object_get(v, "reasons"));
     if (json_array_size(warnings)) {
         fputs("Warnings:\n", s);

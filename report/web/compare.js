@@ -114,16 +114,24 @@ function charts() {
     ];
 }
 
+// Coefficients of standardized columns, which are not those of the columns themselves.
+function scaled(r) {
+    const columns = r.model?.standardized?.columns;
+    return new Set(columns ? [...columns, "intercept"] : []);
+}
+
 // Quantities that two runs or more have.
 function shared() {
     const seen = new Map();
-    comparison.forEach((r, run) =>
-        (r.posterior?.names ?? []).forEach((name, i) => {
-            const { mean, q5, q95 } = r.posterior;
+    comparison.forEach((r, run) => {
+        const perSd = scaled(r);
+        (r.posterior?.names ?? []).forEach((own, i) => {
+            const { mean, q5, q95 } = r.posterior,
+                name = perSd.has(own) ? `${own} (standardized)` : own;
             if (!seen.has(name)) seen.set(name, []);
             seen.get(name).push({ name, run, mean: mean[i] ?? NaN, lo: q5[i] ?? NaN, hi: q95[i] ?? NaN });
-        }),
-    );
+        });
+    });
     return [...seen.values()].filter((list) => list.length > 1);
 }
 

@@ -193,6 +193,7 @@ function residuals() {
         upper = unpack(page.upper),
         rows = Array.from(p, (mean, i) => ({ mean, y: y[i], off: y[i] - mean, lower: lower[i], upper: upper[i], inside: y[i] >= lower[i] && y[i] <= upper[i] })).filter((d) => Number.isFinite(d.off)),
         inside = rows.filter((d) => d.inside).length / rows.length,
+        tooFew = inside < 0.9 - 3 * Math.sqrt((0.9 * 0.1) / rows.length),
         square = Math.sqrt(rows.reduce((s, d) => s + d.off ** 2, 0) / rows.length),
         sorted = [...rows].sort((a, b) => a.mean - b.mean);
     const dots = (key) => [
@@ -200,7 +201,7 @@ function residuals() {
     ];
     return [
         figure(
-            `Observed against predicted ${explained()}, ${someRows(rows.length)}. Lines: intervals that should contain 90 % of the observations${run.data?.discrete ? " (small counts: more)" : ""}; they contain ${fixed(100 * inside, 1)} %. Observations outside have another colour.`,
+            `Observed against predicted ${explained()}, ${someRows(rows.length)}. Lines: intervals that should contain 90 % of the observations${run.data?.discrete ? " (small counts: more)" : ""}; they contain ${fixed(100 * inside, 1)} %${tooFew ? ", too few: the observations vary more than this model allows" : ""}. Observations outside have another colour.`,
             (width) =>
                 plot({
                     width,
@@ -296,7 +297,7 @@ function statistics() {
             { class: "quiet" },
             odd.length
                 ? `The model rarely makes data with such a ${odd.join(" or ")}: look for outliers, a missing term or another likelihood.`
-                : "The observed values are typical of data from this model.",
+                : "These statistics of the observed values are typical of data from this model.",
         ),
     );
 }

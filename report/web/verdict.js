@@ -113,7 +113,7 @@ export function drawVerdict(section) {
                     "p",
                     { class: "headline" },
                     good
-                        ? `${stop}. No problems detected${data.quantities.some((q) => q.heavy) ? ", except for what is marked *" : ""}.`
+                        ? `${stop}. No problems detected${data.quantities.some((q) => q.heavy) ? ", except for what is marked *" : ""}${warnings.length ? " in the computation, but see the warnings" : ""}.`
                         : run.stop === "converged" || run.stop === "finished"
                           ? `${stop}, but the result is unreliable.`
                           : `${stop}. The result is unreliable.`,
@@ -128,8 +128,7 @@ export function drawVerdict(section) {
                 h("ul", {}, verdict.reasons.map(good ? praise : problem)),
             ),
         ),
-        tiles(),
     );
-    const heading = h("h3", {}, warnings.length ? plural(warnings.length, "warning") : "Warnings");
-    section.append(heading, warnings.length ? h("ul", { class: "warnings" }, warnings.map(problem)) : h("p", { class: "quiet" }, "None."));
+    if (warnings.length) section.append(h("h3", {}, plural(warnings.length, "warning")), h("ul", { class: "warnings" }, warnings.map(problem)));
+    section.append(tiles());
 }

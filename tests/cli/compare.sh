@@ -23,6 +23,13 @@ tr -d ' \n' <stdout | grep -qE '^\[\{"run":"all","log_evidence":-[0-9.]+,"se":[0
 fit wide --data table.csv --prior-sd 4
 expect 0 'the priors of all and wide differ: ' "$wvgd" compare all wide
 
+fit raw --data table.csv --prior-sd 3 # the same numbers, but of other columns
+fit per_sd --data table.csv --prior-sd 3 --standardize
+expect 0 'the priors of raw and per_sd differ: ' "$wvgd" compare raw per_sd
+expect 0 'prior-data conflict' "$wvgd" fit linear --data table.csv --prior-sd 0.001 --quiet --out tight
+sed -n '/^Verdict: no problems detected in the computation; see the warnings below$/p' stdout | grep -q . || complain "the verdict does not lead to the warnings: $(grep Verdict stdout)"
+expect 0 'the prior of tight contradicts its data, which lowers its evidence: wvgd summary tight says how' "$wvgd" compare all tight
+
 fit narrow --data table.csv --prior 'a=normal(0, 3)' # what the first run lacks, others may differ in
 expect 0 'the priors of all and narrow differ: a$' "$wvgd" compare less all narrow
 

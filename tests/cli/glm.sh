@@ -133,6 +133,16 @@ expect 0 "prior-data conflict: the mean of cases is .* try --prior 'intercept=no
 expect 0 anything $rates --prior 'intercept=normal(-7.8, 2.5)'
 grep -q conflict stderr && complain "a remedy does not help with an offset: $(cat stderr)"
 
+expect 65 'the offset is .*, which is added to the log of the mean, expected at most 100: for an exposure x, write offset\(log\(x\)\)' "$wvgd" fit glm --data rates.csv --formula 'cases ~ offset(people)' --likelihood poisson --out wrong
+
+# More categories than a column may have by itself, if the formula says that they are meant.
+awk 'BEGIN { print "g,y"; for (i = 0; i < 120; i++) print "d" i % 30 "," i % 7 }' >groups.csv
+expect 65 'a category with at most 24 levels .*, but it has 30; factor\(g\) in the formula takes more' "$wvgd" fit glm --data groups.csv --formula 'y ~ g' --likelihood poisson --out wrong
+expect 0 anything "$wvgd" fit glm --data groups.csv --formula 'y ~ factor(g)' --likelihood poisson --quiet --out groups
+grep -q 'factor(g)\[d29\]' groups/draws.csv || complain "not a coefficient for each category: $(head -1 groups/draws.csv)"
+refused 64 "$wvgd" fit glm --data groups.csv --formula 'y ~ (1|g)' --likelihood poisson --out wrong
+grep -q 'factor(g) gives each group a coefficient' stderr || complain "no way to give groups coefficients: $(cat stderr)"
+
 # ---- comparison ---------------------------------------------------------------------------------------------------------------
 "$wvgd" fit glm --data rows.csv --formula 't ~ x' --likelihood gaussian --quiet --out a >/dev/null && "$wvgd" fit linear --data rows.csv --target t --features x --quiet --out b >/dev/null || complain "no runs"
 expect 0 anything "$wvgd" compare a b --json

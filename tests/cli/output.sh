@@ -57,8 +57,8 @@ grep -q '"target":"state","rows":4,"features":1,"labels":\["ill","well"\],"stand
 expect 0 anything "$wvgd" svgd logistic --data state.csv --max-iter 5 --particles 2 --quiet --out state.svgd
 sed -n 2p stdout | grep -q '^target state ("ill"' || complain "the summary of svgd does not say which label is 1"
 ! sed 's/ill/0/; s/well/1/' state.csv | "$wvgd" fit logistic --data /dev/stdin --particles 1 --quiet --out plain 2>/dev/null | grep '^target.*counts' || complain "0 and 1 need no words"
-sed -n 3p printed | grep -qx 'prior: normal, mean 0, sd 1, for weights and intercept' || complain "the summary does not tell the prior: $(head -3 printed)"
-grep -q '"priors":{[^}]*"intercept":"normal(0,1)"' packed || complain "run.json does not record the priors"
+sed -n 3p printed | grep -qx 'prior: normal, mean 0, sd 1, for weights and intercept of standardized columns' || complain "the summary does not tell the prior: $(head -3 printed)"
+grep -q '"priors":{[^}]*"intercept":"normal(0,1)forstandardizedcolumns"' packed || complain "run.json does not record the priors"
 ! grep -q '"hidden"' packed || complain "run.json records an option that the model does not have"
 
 # ---- sample ----------------------------------------------------------------------------------------------------------------

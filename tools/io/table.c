@@ -12,7 +12,7 @@
 #include <strings.h>
 #include <sysexits.h>
 
-enum { MOST_LEVELS = 50, ROWS_PER_LEVEL = 5, LONGEST_NAME = 255 };
+enum { MOST_LEVELS = 50, FACTOR_LEVELS = 10000, ROWS_PER_LEVEL = 5, LONGEST_NAME = 255 };
 enum { MOST_SENT = 100000 }; /* levels of a column that a process tells others of: more are refused anyway */
 
 static int no_memory(const csv_file *csv, failure *f)
@@ -668,8 +668,10 @@ static bool has_unit(const char *s)
 
 static int refuse_levels(const data_table *t, size_t c, size_t most, size_t numbers, failure *f)
 {
-    char expected[200];
+    char expected[400], factor[120] = "";
     const data_column *column = &t->column[c];
+    if (t->formula && column->named && !column->factor)
+        snprintf(factor, sizeof factor, "; factor(%.60s) in the formula takes more", column->name);
     if (column->levels == 1)
         snprintf(expected, sizeof expected, "a number, or at least two different values");
     else if (2 * numbers > t->all_rows)
@@ -681,10 +683,10 @@ static int refuse_levels(const data_table *t, size_t c, size_t most, size_t numb
         snprintf(expected, sizeof expected,
                  "a number or a category, but the column has a different text in every row (an identifier?)");
     else if (most < 2)
-        snprintf(expected, sizeof expected, "a number: a category takes five rows for each of its levels");
+        snprintf(expected, sizeof expected, "a number: a category takes five rows for each of its levels%s", factor);
     else
-        snprintf(expected, sizeof expected, "a number, or a category with at most %zu levels%s, but it has %zu", most,
-                 most < MOST_LEVELS ? " (a fifth of the rows)" : "", column->levels);
+        snprintf(expected, sizeof expected, "a number, or a category with at most %zu levels%s, but it has %zu%s", most,
+                 most < MOST_LEVELS ? " (a fifth of the rows)" : "", column->levels, factor);
     return refuse_first(t, c, expected, f);
 }
 
@@ -711,7 +713,9 @@ static int refuse_level_names(const data_table *t, size_t c, failure *f)
 static int read_words(data_table *t, size_t c, size_t numbers, failure *f)
 {
     data_column *column = &t->column[c];
-    size_t most = t->all_rows / ROWS_PER_LEVEL < MOST_LEVELS ? t->all_rows / ROWS_PER_LEVEL : MOST_LEVELS;
+    size_t most = column->factor                               ? FACTOR_LEVELS
+                  : t->all_rows / ROWS_PER_LEVEL < MOST_LEVELS ? t->all_rows / ROWS_PER_LEVEL
+                                                               : MOST_LEVELS;
     if (all_values(t, c, is_boolean)) {
         column->kind = COLUMN_BOOLEAN;
         for (size_t i = 0; i < t->rows; i++)

@@ -24,6 +24,7 @@ typedef struct {
     bool mixed;          /* categorical, though some values are numbers */
     bool counter;        /* whole numbers that only seem to tell the rows apart */
     bool used, response; /* a response may have any number of levels, and be constant */
+    bool factor;         /* factor() names it, so that it may have many levels */
     bool named;          /* by a formula or --features, not by `.` or as one of all others */
     bool refused;        /* cannot be used, whatever rows are dropped */
     bool untold;         /* which a message had no room for */

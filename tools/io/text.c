@@ -231,7 +231,7 @@ static const char *explain_number(const char *s)
         return "a decimal number";
     size_t digits = 0;
     if (*skip_digits(unsign, &digits) == ',' && digits)
-        return "a number with a decimal point and no other separator";
+        return "a number with a decimal point, not a comma or another separator";
     return "a number";
 }
 
