@@ -52,8 +52,10 @@ const command compare_command = {
     "Prints a row for each run, the best one first: its log evidence with standard error, the "
     "difference to the best run with its standard error, the Bayes factor against the best run (the exponential of the "
     "difference), the probability of the run if all were equally probable before the data, and whether it is reliable. "
-    "The evidence depends on the priors: a line on stderr says when they differ. Runs that explain different "
-    "responses, or different rows, are refused. Neither models nor data are needed.",
+    "The evidence depends on the priors: a line on stderr says when they differ. Regressions that explain "
+    "different responses, or different rows, are refused. What a function, a shared object or a Stan program explains "
+    "wvgd cannot see: it says so, and the comparison is right only if the data are the same. Neither models nor data "
+    "are needed.",
     "wvgd fit linear --data cars.csv --out all\nwvgd fit linear --data cars.csv --ignore weight --out less\n"
     "wvgd compare all less\nwvgd compare all less --json | jq '.[0].run'\n",
     compare_option,

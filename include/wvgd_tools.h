@@ -97,7 +97,9 @@ typedef struct {
 
 typedef struct {
     wvgd_model model;        /* names are needed; called in whole batches by the thread that runs the session */
-    const wvgd_curve *curve; /* [dim] all results are in these parameters; NULL: in the coordinates themselves */
+    const wvgd_curve *curve; /* [dim] draws, posterior and modes are in these parameters, particles in the coordinates,
+                              * called u.NAME where they differ. A scale is not 0; low < high. NULL: no parameters but
+                              * the coordinates */
     const char *prior;       /* in words, for run.json; NULL: unknown */
 } wvgd_own_model;
 

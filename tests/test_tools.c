@@ -334,6 +334,7 @@ static void fits_models_of_its_own(void **state)
     assert_true(fabs(value[3] - (-1 + 4 / (1 + exp(1.7)))) < 1e-14);
     assert_int_equal(wvgd_session_summary(s, WVGD_RUN_JSON, 0, &text, &error), WVGD_OK);
     assert_non_null(strstr(text, "\"prior\": \"mine\""));
+    assert_non_null(strstr(text, "\"u.share\""));           /* the coordinate has another name than the parameter */
     wvgd_session *loaded = wvgd_load("mine", NULL, &error); /* though s is still open */
     assert_non_null(loaded);
     assert_string_equal(wvgd_session_names(loaded, &n)[0], "rate");
@@ -374,6 +375,29 @@ static void fits_models_of_its_own(void **state)
     own.model.log_density = NULL;
     refused(wvgd_request_own(request, &own, &error), WVGD_E_ARGUMENT, "log_density is NULL");
     wvgd_request_free(request);
+}
+
+static void refuses_curves(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"rate", "share"};
+    static const struct {
+        wvgd_curve curve[2];
+        const char *said;
+    } wrong[] = {{{{WVGD_CURVE_LINE, 0, 1, 0, 0}, {0}}, "curve[1] has centre 0 and scale 0"},
+                 {{{WVGD_CURVE_POSITIVE, NAN, 1, 0, 0}, {WVGD_CURVE_LINE, 0, 1, 0, 0}}, "curve[0] has centre nan"},
+                 {{{WVGD_CURVE_LINE, 0, 1, 0, 0}, {WVGD_CURVE_BETWEEN, 0, 1, 2, 2}}, "curve[1] has limits 2 and 2"}};
+    counted count = {0, SIZE_MAX};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        wvgd_own_model own = {
+            {.dim = 2, .log_density = own_density, .self = &count, .has_gradient = true, .names = names},
+            wrong[i].curve,
+            NULL};
+        wvgd_request *request = ask_own(&own, NULL);
+        assert_null(wvgd_open(request, &error));
+        refused(error.code, WVGD_E_ARGUMENT, wrong[i].said);
+        wvgd_request_free(request);
+    }
 }
 
 /* Other cells of a run, and its draws as a table: what the program does is what the library does. */
@@ -562,6 +586,7 @@ int main(void)
         IN_DIRECTORY(opens_tables),
         IN_DIRECTORY(writes_and_loads),
         IN_DIRECTORY(fits_models_of_its_own),
+        IN_DIRECTORY(refuses_curves),
         {"goes_on", goes_on, enter, leave, NULL},
         {"goes_on_in_directory", goes_on, enter, leave, out},
         IN_DIRECTORY(makes_cells),

@@ -73,7 +73,7 @@ static int check_pair(const json_t *a, const json_t *b, const char *name_a, cons
     char first[200], second[200];
     bool known = text_at(x, "response_sha256") && text_at(y, "response_sha256");
     if (!known) {
-        *unknown += !same_text(x, y, "sha256") && (x || y);
+        *unknown += !(text_at(x, "sha256") && same_text(x, y, "sha256"));
         return 0;
     }
     show_response(x, first, sizeof first);
@@ -101,8 +101,8 @@ static int check_data_of(wvgd_comparison *c, json_t *const *run, failure *f)
     for (size_t i = 1; i < c->n; i++)
         if (check_pair(run[0], run[i], c->name[0], c->name[i], &unknown, f))
             return f->code;
-    if (unknown && add_note(c, "wvgd cannot see whether all runs explain the same response: the comparison is right "
-                               "only if they do"))
+    if (unknown && add_note(c, "wvgd cannot see whether all runs explain the same data: the comparison is right only "
+                               "if they do"))
         return no_memory(f);
     return 0;
 }
@@ -234,7 +234,9 @@ static int note_rows(wvgd_comparison *c)
             failed |= add_note(c, "%s is unreliable, so its rank here may be wrong: wvgd summary %s gives the reasons",
                                c->row[i].run, c->row[i].run);
     if (second->difference == 0 && second->se == c->row[0].se)
-        failed |= add_note(c, "%s and %s have the same log evidence, because they are the same fit or cells of it",
+        failed |= add_note(c,
+                           "%s and %s have the same log evidence: they are the same fit or cells of it, or the model "
+                           "does not use what differs between them",
                            c->row[0].run, second->run);
     else if (second->difference_se > 0 && -second->difference < 2 * second->difference_se)
         failed |= add_note(c,

@@ -245,11 +245,12 @@ typedef struct {
     series_data series;                /* of a gp */
     double *moments;                   /* [2][columns] means and sds of features, or NULL */
     wv_bridgestan *stan;
-    wv_bnn_angle *angle; /* between predictions of a bnn */
-    char *name_text;     /* of names made here */
-    const char **names;  /* [dim] into name_text */
-    double *bad;         /* [dim] of a shared object: its first bad point */
-    opened_model *out;   /* told about failures */
+    wv_bnn_angle *angle;      /* between predictions of a bnn */
+    char *name_text;          /* of names made here */
+    const char **names;       /* [dim] into name_text */
+    const char **coordinates; /* [dim] of a model of the caller's, and the texts of those made here */
+    double *bad;              /* [dim] of a shared object: its first bad point */
+    opened_model *out;        /* told about failures */
 } session;
 
 /* ---- built-in models --------------------------------------------------------------------------------------------- */
@@ -1023,6 +1024,23 @@ static int open_external(const model_request *request, session *s, opened_model 
     return code;
 }
 
+/* Names z.1, z.2, ... for a model without. */
+static int make_names(session *s)
+{
+    enum { LENGTH = 24 };
+    size_t dim = s->inner.dim;
+    s->name_text = calloc(dim, LENGTH);
+    s->names = calloc(dim, sizeof *s->names);
+    if (!s->name_text || !s->names)
+        return -1;
+    for (size_t i = 0; i < dim; i++) {
+        snprintf(s->name_text + i * LENGTH, LENGTH, "z.%zu", i + 1);
+        s->names[i] = s->name_text + i * LENGTH;
+    }
+    s->inner.names = s->names;
+    return 0;
+}
+
 /* ---- a model of the caller's own --------------------------------------------------------------------------------- */
 static double curve_value(const wvgd_curve *c, double z)
 {
@@ -1049,6 +1067,53 @@ static int restart_own(void *self, unsigned long long seed)
     return 0;
 }
 
+static int check_curves(const model_request *request, const wvgd_own_model *own, failure *f)
+{
+    for (size_t i = 0; own->curve && i < own->model.dim; i++) {
+        const wvgd_curve *c = &own->curve[i];
+        bool between = c->kind == WVGD_CURVE_BETWEEN;
+        if (!(isfinite(c->centre) && isnormal(c->scale)))
+            return fail(f, EX_USAGE,
+                        "%s: curve[%zu] has centre %g and scale %g, expected finite numbers, and a scale "
+                        "other than 0",
+                        request->name, i, c->centre, c->scale);
+        if (between && !(isfinite(c->low) && isfinite(c->high) && c->low < c->high))
+            return fail(f, EX_USAGE, "%s: curve[%zu] has limits %g and %g, expected a lower and a higher finite number",
+                        request->name, i, c->low, c->high);
+    }
+    return 0;
+}
+
+/* Is the coordinate not the parameter itself? */
+static bool is_bent(const wvgd_curve *c)
+{
+    return c->kind != WVGD_CURVE_LINE || c->centre != 0 || c->scale != 1;
+}
+
+/* A coordinate that is not the parameter itself has a name of its own: u.NAME. */
+static int name_own(session *s, const wvgd_own_model *own)
+{
+    static const char mark[] = "u.";
+    size_t dim = s->inner.dim, room = dim * sizeof(char *);
+    if (!s->inner.names && make_names(s))
+        return -1;
+    for (size_t i = 0; i < dim; i++)
+        room += sizeof mark + (s->inner.names[i] ? strlen(s->inner.names[i]) : 0);
+    if (!(s->coordinates = malloc(room)))
+        return -1;
+    char *text = (char *)(s->coordinates + dim);
+    for (size_t i = 0; i < dim; i++) {
+        s->coordinates[i] = s->inner.names[i];
+        if (!s->inner.names[i] || !is_bent(&own->curve[i]))
+            continue;
+        s->coordinates[i] = text;
+        text += sprintf(text, "%s%s", mark, s->inner.names[i]) + 1;
+    }
+    s->out->shown_names = s->inner.names;
+    s->inner.names = s->coordinates;
+    return 0;
+}
+
 static int open_own(const model_request *request, session *s, opened_model *out, failure *f)
 {
     const wvgd_own_model *own = request->own;
@@ -1056,6 +1121,8 @@ static int open_own(const model_request *request, session *s, opened_model *out,
         return f->code;
     if (request->data || request->text)
         return fail(f, EX_USAGE, "%s: --%s is for models by name", request->name, request->data ? "data" : "config");
+    if (check_curves(request, own, f))
+        return f->code;
     out->kind = "own";
     s->inner = own->model;
     s->inner.close = NULL; /* it is the caller's */
@@ -1063,8 +1130,9 @@ static int open_own(const model_request *request, session *s, opened_model *out,
         snprintf(out->prior, sizeof out->prior, "%s", own->prior);
     if (!own->curve)
         return 0;
+    if (name_own(s, own))
+        return no_memory(request, f);
     out->shown = own->model.dim;
-    out->shown_names = own->model.names;
     out->show = show_own;
     out->restart = restart_own;
     out->show_self = s;
@@ -1159,23 +1227,6 @@ static int open_builtin(const model_request *request, session *s, opened_model *
         return fail(f, EX_USAGE, "%s: --data FILE is missing: expected %s", request->name, models[i].info.data);
     out->kind = models[i].info.name;
     return models[i].open(request, s, f);
-}
-
-/* Names z.1, z.2, ... for a model without. */
-static int make_names(session *s)
-{
-    enum { LENGTH = 24 };
-    size_t dim = s->inner.dim;
-    s->name_text = calloc(dim, LENGTH);
-    s->names = calloc(dim, sizeof *s->names);
-    if (!s->name_text || !s->names)
-        return -1;
-    for (size_t i = 0; i < dim; i++) {
-        snprintf(s->name_text + i * LENGTH, LENGTH, "z.%zu", i + 1);
-        s->names[i] = s->name_text + i * LENGTH;
-    }
-    s->inner.names = s->names;
-    return 0;
 }
 
 /* Columns that draws.csv has for all models. */
@@ -1322,6 +1373,7 @@ void close_model(opened_model *model)
         free(s->bad);
         free(s->name_text);
         free(s->names);
+        free(s->coordinates);
         free(s);
     }
     *model = (opened_model){0};

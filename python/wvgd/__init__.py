@@ -71,6 +71,10 @@ def fit(
     metric, gradient: see wvgd.Fit. Models by name take all options of `wvgd fit`, such as target, standardize, formula,
     likelihood, out; prior is then a mapping of names to texts, such as {"slopes": "normal(0, 1)"}.
 
+    out: a run directory, which wvgd summary, report and wvgd.load read; resume=True goes on with the run in it, or returns
+    its results if it has ended; overwrite=True replaces it. repeat: this many independent fits. work: floating-point
+    operations of an evaluation, if you know them.
+
     Exceptions of the function reach you unchanged. Ctrl-C ends the fit with the best result so far; stop is then
     "stopped".
 
@@ -84,6 +88,8 @@ def fit(
     vectorized = flag(vectorized, "vectorized")
     if callable(model):
         if prior is not None:
+            if isinstance(prior, Mapping):
+                prior = Prior(prior)
             if not isinstance(prior, Prior):
                 raise ArgumentError(f"prior is {type(prior).__name__}: expected wvgd.Prior(a=wvgd.normal(0, 1), ...)")
             for name, value in (("dim", dim), ("names", options.get("names"))):

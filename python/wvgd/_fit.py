@@ -48,17 +48,37 @@ _MEANT = {
     "iterations": "max_iter",
     "n_iter": "max_iter",
     "random_state": "seed",
+    "rstate": "seed",
     "tolerance": "tol",
     "cores": "threads",
     "n_jobs": "threads",
+    "dlogz": "evidence_se",
+    "maxcall": "max_evaluations",
+    "max_ncalls": "max_evaluations",
+    "log_dir": "out",
+    "filepath": "out",
+    "param_names": "names",
+    "queue_size": "workers",
+    "pool": "workers",
 }
-_NEEDLESS = ("chains", "nchains", "walkers", "nwalkers", "nlive", "warmup", "tune", "burn_in", "nsteps", "step_size")
+_NEEDLESS = (
+    *("chains", "nchains", "walkers", "nwalkers", "nlive", "n_live_points", "min_num_live_points", "warmup", "tune"),
+    *("burn_in", "nsteps", "step_size", "bound", "sample", "discard", "thin", "maxiter", "n_eff"),
+)
+_FUNCTION = ("args", "kwargs", "logl_args", "logl_kwargs", "ptform_args")
+
+
+def is_foreign(name: str) -> bool:
+    """Is it an option of other packages only?"""
+    return name in _MEANT or name in _NEEDLESS or name in _FUNCTION
 
 
 def no_option(name: str, near: Optional[str] = None) -> ArgumentError:
     """What to say of an option that does not exist. near: one with a similar name."""
     if name in _NEEDLESS:
         return ArgumentError(f"there is no option {name}: a fit needs no such setting")
+    if name in _FUNCTION:
+        return ArgumentError(f"there is no option {name}: write a lambda, or functools.partial, that has the arguments")
     near = _MEANT.get(name, near)
     close = [near] if near else difflib.get_close_matches(name, option_names(), 1)
     hint = f": did you mean {close[0].replace('-', '_')}?" if close else "; wvgd.options_help() lists them"

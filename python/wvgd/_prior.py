@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -224,14 +224,20 @@ def distribution(text: str) -> Distribution:
 
 
 class Prior:
-    """Independent priors of parameters, by name.
+    """Independent priors of parameters, by name, in keywords or a mapping.
+
+    The distributions are wvgd.normal(mean, sd), student_t(nu, location, scale), lognormal(mean, sd) of the log,
+    gamma(shape, rate), exponential(rate), half_normal(sd), half_cauchy(scale), uniform(low, high) and beta(a, b). A
+    log likelihood for wvgd.fit(..., prior=prior) gets the parameters as a dict of arrays [n], or of numbers with
+    vectorized=False. A parameter that is log-uniform is the exponential of one with a uniform prior.
 
     >>> prior = Prior(a=normal(0, 5), s=lognormal(0, 1), p=uniform(0, 1))
     >>> prior
     Prior(a=normal(0, 5), s=lognormal(0, 1), p=uniform(0, 1))
     """
 
-    def __init__(self, **parameters: Distribution) -> None:
+    def __init__(self, mapping: Optional[Mapping[str, Distribution]] = None, /, **parameters: Distribution) -> None:
+        parameters = {**(mapping or {}), **parameters}
         if not parameters:
             raise ArgumentError("Prior: there are no parameters")
         for name, distribution in parameters.items():
@@ -262,7 +268,8 @@ class Prior:
 
     def at(self, u: np.ndarray) -> At:
         """All of them at coordinates u [n][dim]; log_p is their sum [n]."""
-        each = [made.at(u[:, i]) for i, made in enumerate(self.parameters.values())]
+        with np.errstate(all="ignore"):  # far out: the log density is -inf there
+            each = [made.at(u[:, i]) for i, made in enumerate(self.parameters.values())]
         column = lambda name: np.stack([getattr(one, name) for one in each], axis=1)  # noqa: E731
         return At(column("x"), column("slope"), column("log_p").sum(axis=1), column("grad"))
 

@@ -24,7 +24,7 @@ from ._answer import Answer
 from ._data import DataFile, count, flag, option_text, path_text
 from ._density import Density, NoGradient
 from ._errors import ArgumentError, Error, error_of_exit
-from ._fit import assumed_work, no_option, starts
+from ._fit import assumed_work, is_foreign, no_option, starts
 from ._interrupt import Interrupt
 from ._library import address, call, core, directories, make, texts, tools
 from ._prior import Prior
@@ -55,6 +55,8 @@ class _Request:
                 call(tools().wvgd_request_own, self.pointer, c.byref(self.density.own))
             call(tools().wvgd_request_command, self.pointer, self.command.encode("utf-8", "replace"))
             for name, value in self.options.items():
+                if is_foreign(name):
+                    raise no_option(name)
                 if value is not None:
                     text = option_text(name, value)
                     call(tools().wvgd_request_set, self.pointer, name.encode(), os.fsencode(text))
@@ -419,13 +421,27 @@ def fit_density(
         cost = assumed_work(work, hopes and vectorized)
         density = Density(function, names, vectorized, batched, hopes, cost, prior)
         try:
-            return _begin(given, resume, density)._run(progress)
+            return _still_true(_begin(given, resume, density)._run(progress), density)
         except NoGradient:
             if gradient:
                 raise ArgumentError("log_density returned no gradients, but gradient is True") from None
         cost = assumed_work(work, False)
         density = Density(function, names, vectorized, batched, False, cost, prior, before=density)
-        return _begin(given, resume, density)._run(progress)
+        return _still_true(_begin(given, resume, density)._run(progress), density)
+
+
+def _still_true(run: Run, density: Density) -> Run:
+    """The run, with a warning if it had ended before and the function has changed since."""
+    if density.answered:
+        return run
+    some = run._resampled(8, 1)
+    if not np.allclose(density.function(some.z).log_p, some.log_p, rtol=1e-6, atol=1e-6):
+        text = (
+            "the run in out had ended, and its function gave other log densities than this one: these are the results of "
+            "the old function; overwrite=True fits again"
+        )
+        warnings.warn(text, stacklevel=_levels_to_caller())
+    return run
 
 
 def ended_run(
@@ -522,7 +538,8 @@ def compare(*runs: Union[Run, PathLike], names: Optional[Sequence[str]] = None) 
     """Compares two runs or more by their evidence: Bayes factors, and probabilities if all were equally probable before.
 
     runs: what wvgd.fit or wvgd.load returned, or run directories. names: what to call them; by default
-    the directory, or "run 1", "run 2" ... in order. Runs that explain different data are a DataError.
+    the directory, or "run 1", "run 2" ... in order. Regressions that explain different data are a DataError;
+    what data a function uses wvgd cannot see.
 
     >>> import wvgd
     >>> likelihood = lambda q: -0.5 * (q["a"] - 1) ** 2

@@ -85,7 +85,7 @@ export const draws = { n, of: number(raw.draws?.of) || 0, cell: counts(raw.draws
 export const axes = [
     ...quantities.map((q) => ({ ...q, label: q.name, values: () => shown(q.index) })),
     ...(transformed && raw.draws?.coordinates
-        ? coordinates.map((name, i) => ({ name, label: `${name} (unconstrained)`, coordinate: i, values: () => unconstrained(i) }))
+        ? coordinates.map((name, i) => ({ name, label: names.includes(name) ? `${name} (unconstrained)` : name, coordinate: i, values: () => unconstrained(i) }))
         : []),
 ];
 

@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 import unittest
+import warnings
 from pathlib import Path
 from unittest import mock
 
@@ -247,8 +248,13 @@ class Density(unittest.TestCase):
             self.assertEqual(fit.evaluations, whole.evaluations)
             np.testing.assert_array_equal(fit.draws(50), whole.draws(50))
             again.clear()
-            ended = wvgd.fit(lambda q: again.append(1), prior=prior, seed=7, out=out, resume=True)  # nothing is left
-            self.assertEqual((again, ended.mean.tolist()), ([], whole.mean.tolist()))
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")  # a few points show that the function is the same; nothing else is left
+                ended = wvgd.fit(lambda q: (again.append(1), likelihood(q))[1], prior=prior, seed=7, out=out, resume=True)
+            self.assertEqual((again, ended.mean.tolist()), ([1], whole.mean.tolist()))
+            with self.assertWarnsRegex(UserWarning, "the results of the old function; overwrite=True fits again"):
+                wvgd.fit(lambda q: likelihood(q) - q["a"], prior=prior, seed=7, out=out, resume=True)
+            self.assertEqual(fit.to_dict()["model"]["names"], ["u.a", "u.s", "u.p"])  # what particles.csv has
             loaded = wvgd.load(out)
             self.assertEqual((loaded.names, loaded.mean.tolist()), (["a", "s", "p"], whole.mean.tolist()))
             np.testing.assert_allclose(loaded.particles, whole.particles, rtol=1e-12)
