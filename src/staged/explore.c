@@ -369,16 +369,18 @@ void wv_explore_begin(wvgd_fit *f)
 }
 
 /* ---- ends -------------------------------------------------------------------------------------------------------- */
-/* Small tops beside a mode, whose Gaussian when fitted becomes the mode's: ends that have been fitted are
- * remembered, and the mode that they led to. The end of path k among these, or f->explore.ends. */
+/* Tops beside a mode, whose Gaussian when fitted becomes the mode's, or tops of a hierarchy, which no Gaussian
+ * explains: ends that have been fitted are remembered, and the mode that they led to. The end of path k among these, or
+ * f->explore.ends. */
 static size_t find_end(wvgd_fit *f, size_t k)
 {
     const wv_path *p = &f->explore.path[k];
-    wv_gaussian here = {wv_modes_family(f), f->D, 0, f->explore.path_x + k * f->D, f->modes.frame, 0};
     size_t e = 0, mark = wv_arena_mark(f->arena);
-    double *y = wv_arena_take(f->arena, f->D); /* an end as the frame sees it, from that of path k */
+    double *y = wv_arena_take(f->arena, f->D); /* an end as the mode sees it, from that of path k */
     for (; e < f->explore.ends; e++) {
-        wv_gaussian_whiten(&here, 1, f->explore.end_x + e * f->D, y, f->arena);
+        wv_gaussian mode = wv_modes_gaussian(f, (size_t)f->explore.end[e].mode);
+        mode.mu = f->explore.path_x + k * f->D;
+        wv_gaussian_whiten(&mode, 1, f->explore.end_x + e * f->D, y, f->arena);
         if (fabs(f->explore.end[e].log_p - p->log_p) < wv_policy.judge_end_alike &&
             cblas_ddot((int)f->D, y, 1, y, 1) < wv_policy.judge_end_near * (double)f->D)
             break;
@@ -387,7 +389,7 @@ static size_t find_end(wvgd_fit *f, size_t k)
     return e;
 }
 
-/* The mode to which the end of path k has led again and again, or -1. */
+/* The mode to which the end of path k has led often enough, or -1. */
 static int fitted_before(wvgd_fit *f, size_t k)
 {
     size_t e = f->explore.path[k].at_top ? find_end(f, k) : f->explore.ends;
@@ -395,18 +397,34 @@ static int fitted_before(wvgd_fit *f, size_t k)
                                                                                              : -1;
 }
 
+/* Does x lie in the bulk of mode m? */
+static bool inside(wvgd_fit *f, size_t m, const double *x)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    double *y = wv_arena_take(f->arena, f->D);
+    wv_gaussian g = wv_modes_gaussian(f, m);
+    wv_gaussian_whiten(&g, 1, x, y, f->arena);
+    bool close = cblas_ddot((int)f->D, y, 1, y, 1) < wv_modes_bulk(f);
+    wv_arena_release(f->arena, mark);
+    return close;
+}
+
+/* The fit of path k's end has led to this mode, and the modes do not tell its height. An end in the bulk of the mode
+ * would lead there again; of one outside another fit may show that it is a mode of its own. */
 static void remember_end(wvgd_fit *f, size_t k, size_t mode)
 {
     const wv_path *p = &f->explore.path[k];
-    size_t e = find_end(f, k);
-    if (!p->at_top || e == WV_ENDS)
+    const double *x = f->explore.path_x + k * f->D;
+    size_t e = find_end(f, k), m;
+    double distance;
+    if (!p->at_top || e == WV_ENDS || p->log_p - wv_modes_predict(f, x, &m, &distance) < wv_policy.judge_explained)
         return;
     if (e == f->explore.ends) {
         f->explore.end[f->explore.ends++] = (wv_end){.log_p = p->log_p};
-        memcpy(f->explore.end_x + e * f->D, f->explore.path_x + k * f->D, f->D * sizeof(double));
+        memcpy(f->explore.end_x + e * f->D, x, f->D * sizeof *x);
     }
     f->explore.end[e].mode = (int)mode;
-    f->explore.end[e].fits++;
+    f->explore.end[e].fits += inside(f, mode, x) ? (unsigned)wv_policy.judge_end_fits : 1;
 }
 
 /* Is the end of path k explained by what is known? Then it is a hit. */
@@ -691,6 +709,8 @@ static void add(wvgd_fit *f, const wv_gaussian *g, double elbo, double sd)
     if (n)
         wv_modes_predict(f, g->mu, &m, &distance);
     wv_modes_add(f, g, elbo, sd, p->wide);
+    if (p->slab >= 0 && f->modes.n > n)
+        remember_end(f, f->explore.judged, n);
     if (p->slab < 0 && f->modes.n > n)
         wv_modes_set_slab(f, n);
     if ((p->spike || p->slab < 0) && f->modes.n > n && distance < wv_policy.judge_nested * (double)f->D)
