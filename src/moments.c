@@ -66,10 +66,16 @@ static double centre_pairs(const wv_moments_input *in, size_t m, double *A)
     return freedom;
 }
 
+/* Are some of the points draws from the mixture? States of chains alone may miss most of it, and tell nothing of it. */
+static bool has_mixture(const wv_moments_input *in)
+{
+    return in->draws->states < in->draws->n;
+}
+
 void wv_moments_ratio(const wv_moments_input *in, double *u)
 {
     for (size_t i = 0; i < in->draws->n; i++)
-        u[i] = in->draws->log_mix[0][i] - in->draws->log_m[i];
+        u[i] = has_mixture(in) ? in->draws->log_mix[0][i] - in->draws->log_m[i] : -INFINITY;
     wv_weights_exp(in->draws->n, u);
 }
 
@@ -237,7 +243,7 @@ static const double ridge = 1e-8;
 /* Do draws of that effective size and k-hat tell a tilt? */
 static bool weights_tell(const wv_moments_input *in)
 {
-    return wv_weights_ess(in->draws->n, in->v) > wv_policy.moments_ess * (double)in->D &&
+    return has_mixture(in) && wv_weights_ess(in->draws->n, in->v) > wv_policy.moments_ess * (double)in->D &&
            !(in->pareto_k >= wv_policy.moments_pareto_k);
 }
 

@@ -128,6 +128,23 @@ static double pairs(void *self, const double *z, double *grad)
     return sum;
 }
 
+/* States alone have equal weights, and the mixture, of which none is a draw, tells nothing of them. */
+static void assert_plain_variances(const wvgd_fit *fit, const wvgd_results *r, size_t D)
+{
+    const double *z;
+    size_t n;
+    assert_int_equal(wvgd_draws(fit, &n, &z, NULL, NULL, NULL, NULL), WVGD_OK);
+    for (size_t d = 0; d < D; d++) {
+        double mean = 0, square = 0;
+        for (size_t i = 0; i < n; i++)
+            mean += z[i * D + d] / (double)n;
+        for (size_t i = 0; i < n; i++)
+            square += (z[i * D + d] - mean) * (z[i * D + d] - mean) / (double)n;
+        assert_near(r->mean[d], mean, 1e-6 * sqrt(square));
+        assert_near(r->var[d], square, 1e-6 * square);
+    }
+}
+
 static void a_hopeless_proposal_is_replaced(void **state)
 {
     (void)state;
@@ -142,6 +159,7 @@ static void a_hopeless_proposal_is_replaced(void **state)
         wvgd_fit *fit = fit_of(&model, &o, &r);
         assert_true(r.finish_rungs > 0 && r.finish_missing > 0.1);
         assert_int_equal(r.closing_draws, r.finish_states);
+        assert_plain_variances(fit, &r, 2 * PAIRS);
         if (strcmp(r.finish, "settled")) /* some 4 of 100 fits do not, and say so */
             assert_false(r.reliable);
         else {
