@@ -287,8 +287,9 @@ typedef struct wvgd_results {
 
     /* Staged: short Hamiltonian walks from the final draws, in search of mass that the draws missed. */
     size_t walks;             /* number of walks; 0: the fit was stopped, or the weights are equal */
-    size_t walks_outside;     /* those that reached points where log p~ - log proposal - log evidence exceeds log 32;
-                               * two of them show that the fit is wrong, and the verdict is unreliable */
+    size_t walks_outside;     /* those that reached points where log p~ - log proposal - log evidence exceeds log 32,
+                               * or the log of a 64th of the draws; if they are often there, the fit is wrong, and the
+                               * verdict is unreliable */
     size_t walks_evaluations; /* of all walks of the fit; part of `evaluations` */
 
     /* Staged, with bent coordinates. z, beta, cells, draws and moments are in the user's coordinates, as always. */

@@ -142,7 +142,7 @@ static void about_certificate(wvgd_fit *f)
         say(f,
             "%zu of %zu walks found a density of more than %.0f times what the draws say, so a part of the posterior "
             "is missing: %s",
-            c->outside, c->walks, exp(wv_policy.certificate_outside), remedy(f));
+            c->outside, c->walks, exp(c->limit), remedy(f));
 }
 
 /* Chains that would complete the fit are too expensive, or do not agree with each other. */
@@ -439,7 +439,7 @@ static void in_favour_of_draws(wvgd_fit *f)
     if (c->result != WV_CERTIFICATE_PASSED)
         return;
     if (c->outside)
-        say(f, "%zu of %zu walks from the final draws was outside the approximation, which may be chance", c->outside,
+        say(f, "%zu of %zu walks from the final draws left the approximation, too seldom to matter", c->outside,
             c->walks);
     else
         say(f, "%zu walks from the final draws found no mass outside the approximation", c->walks);

@@ -1,8 +1,8 @@
 /* certificate.c - importance sampling cannot see mass where its proposal has no draws; chains can. They set out from
  * closing draws, resampled by their weights, and take a few Hamiltonian trajectories in lock step, in the metric of the
- * mixture's components of their mode. Mass at x where p~(x) > c m(x) Z needs more draws of m than there are: if two
- * chains ever stand at such a state, the proposal misses a part of the posterior (method, section 9).
- */
+ * mixture's components of their mode. Mass where p~(x) > c m(x) Z has 1/c as many draws of m as draws of the posterior
+ * would give it. If a chain comes near such places all of them go on; if they often stand there, the proposal misses a
+ * part of the posterior (method, section 9). */
 #include "staged/certificate.h"
 #include "fit.h"
 #include "memory.h"
@@ -36,18 +36,18 @@ void wv_certificate_copy(wv_certificate *to, const wv_certificate *from)
 void wv_certificate_forget(wv_certificate *c)
 {
     c->now.result = WV_CERTIFICATE_NONE;
-    c->now.walks = c->now.outside = c->now.round = 0;
+    c->now.walks = c->now.outside = c->now.states = c->now.trajectory = 0;
 }
 
 bool wv_certificate_archive(wv_certificate *c, wv_archive *a, bool running)
 {
     wv_certified s = c->now;
     wv_archive_values(a, &s, sizeof s);
-    if (s.result > WV_CERTIFICATE_FAILED || s.chains > WV_WALKERS)
+    if (s.result > WV_CERTIFICATE_FAILED)
         return wv_archive_refuse(a);
     if (wv_archive_reading(a))
         c->now = s;
-    wv_archive_array(a, c->outside_x, running ? s.chains * c->D : 0);
+    wv_archive_array(a, c->outside_x, running ? WV_WALKERS * c->D : 0);
     return true;
 }
 
@@ -56,16 +56,16 @@ static void begin_trajectory(wvgd_fit *f)
     wv_chains_begin(f, wv_policy.certificate_length, WV_RNG_CERTIFY);
 }
 
-static bool begin_round(wvgd_fit *f)
+static bool set_out(wvgd_fit *f)
 {
     wv_certificate *c = &f->certificate;
-    if (!wv_chains_place(f, c->now.chains, WV_RNG_CERTIFY))
+    if (!wv_chains_place(f, WV_WALKERS, WV_RNG_CERTIFY))
         return false;
-    memcpy(c->outside_x, f->chains.x, c->now.chains * c->D * sizeof *c->outside_x);
-    for (size_t i = 0; i < c->now.chains; i++)
+    c->now.walks = WV_WALKERS;
+    c->now.limit = wv_decide_outside(f->closing.draws.n - f->closing.trial, WV_WALKERS);
+    memcpy(c->outside_x, f->chains.x, WV_WALKERS * c->D * sizeof *c->outside_x);
+    for (size_t i = 0; i < WV_WALKERS; i++)
         c->now.most[i] = -INFINITY;
-    c->now.walks += c->now.chains;
-    c->now.trajectory = 0;
     if (!wv_chains_wait(f))
         begin_trajectory(f);
     return true;
@@ -93,29 +93,32 @@ bool wv_certificate_begin(wvgd_fit *f)
 {
     wv_certificate *c = &f->certificate;
     wv_certificate_forget(c);
-    c->now.chains = WV_WALKERS;
     if (!wv_decide_exact(unevenness(f)))
-        return begin_round(f);
+        return set_out(f);
     c->now.result = WV_CERTIFICATE_EXACT;
     return false;
 }
 
-/* p~/(m Z) at the states of the chains. */
-static void weigh(wvgd_fit *f)
+/* p~/(m Z) at the states of the chains. Returns the most that any has had. */
+static double weigh(wvgd_fit *f)
 {
     wv_certificate *c = &f->certificate;
     size_t mark = wv_arena_mark(f->arena), D = c->D;
-    double *log_m = wv_arena_take(f->arena, c->now.chains);
-    wv_staged_closing_log_density(f, c->now.chains, f->chains.x, log_m);
-    for (size_t i = 0; i < c->now.chains; i++) {
+    double *log_m = wv_arena_take(f->arena, WV_WALKERS), most = -INFINITY;
+    wv_staged_closing_log_density(f, WV_WALKERS, f->chains.x, log_m);
+    for (size_t i = 0; i < WV_WALKERS; i++) {
         double log_w = f->chains.log_p[i] - log_m[i] - f->outcome.evidence.value;
-        if (!(log_w > c->now.most[i]))
-            continue;
-        c->now.outside += wv_decide_outside(log_w) && !wv_decide_outside(c->now.most[i]);
-        c->now.most[i] = log_w;
-        memcpy(c->outside_x + i * D, f->chains.x + i * D, D * sizeof *c->outside_x);
+        bool outside = log_w > c->now.limit;
+        c->now.states += outside;
+        if (log_w > c->now.most[i]) {
+            c->now.outside += outside && !(c->now.most[i] > c->now.limit);
+            c->now.most[i] = log_w;
+            memcpy(c->outside_x + i * D, f->chains.x + i * D, D * sizeof *c->outside_x);
+        }
+        most = fmax(most, c->now.most[i]);
     }
     wv_arena_release(f->arena, mark);
+    return most;
 }
 
 /* True: it was the last one. */
@@ -123,21 +126,12 @@ static bool end_trajectory(wvgd_fit *f)
 {
     wv_certificate *c = &f->certificate;
     wv_chains_end(f, 1, WV_RNG_CERTIFY);
-    weigh(f);
-    if ((double)++c->now.trajectory < wv_policy.certificate_trajectories)
+    double most = weigh(f);
+    if (wv_decide_walk_on(++c->now.trajectory, c->now.states, c->now.limit - most)) {
         begin_trajectory(f);
-    return (double)c->now.trajectory >= wv_policy.certificate_trajectories;
-}
-
-/* A chain outside may be chance: as many more tell. True: it is decided. */
-static bool judge(wvgd_fit *f)
-{
-    wv_certificate *c = &f->certificate;
-    if (wv_decide_more_chains(c->now.outside, c->now.round) && begin_round(f)) {
-        c->now.round++;
         return false;
     }
-    bool failed = wv_decide_refuted(c->now.outside);
+    bool failed = wv_decide_refuted(c->now.states);
     c->now.failures += failed;
     c->now.result = failed ? WV_CERTIFICATE_FAILED : WV_CERTIFICATE_PASSED;
     return true;
@@ -152,5 +146,5 @@ bool wv_certificate_tell(wvgd_fit *f)
         begin_trajectory(f);
         return false;
     }
-    return wv_chains_tell(f) && end_trajectory(f) && judge(f);
+    return wv_chains_tell(f) && end_trajectory(f);
 }

@@ -17,11 +17,12 @@ typedef enum {
 /* Everything but points. */
 typedef struct {
     size_t result;           /* wv_certificate_result */
-    size_t walks, outside;   /* chains so far; those of them that have stood outside the proposal */
+    size_t walks, outside;   /* chains; those of them that have stood outside the proposal, */
+    size_t states;           /* and at how many ends of trajectories */
     size_t evaluations;      /* of all chains of the fit, whatever they led to */
     size_t failures;         /* certificates that have failed */
-    size_t chains, round;    /* under way: how many; sets of chains before them */
-    size_t trajectory;       /* number of this trajectory */
+    size_t trajectory;       /* trajectories that have ended */
+    double limit;            /* log p~/(m Z) beyond which a state is outside */
     double most[WV_WALKERS]; /* largest log p~/(m Z) at the states of each */
 } wv_certified;
 

@@ -263,19 +263,21 @@ bool wv_decide_exact(double uneven)
     return uneven < wv_policy.certificate_exact;
 }
 
-bool wv_decide_outside(double log_w)
+double wv_decide_outside(size_t n, size_t chains)
 {
-    return log_w > wv_policy.certificate_outside;
+    return fmax(wv_policy.certificate_outside, log((double)n / (double)chains));
 }
 
-bool wv_decide_more_chains(size_t outside, size_t rounds)
+bool wv_decide_walk_on(size_t trajectories, size_t states, double below)
 {
-    return outside && !wv_decide_refuted(outside) && (double)rounds < wv_policy.certificate_rounds;
+    double most = below < wv_policy.certificate_near ? wv_policy.certificate_most : wv_policy.certificate_trajectories;
+    return (double)trajectories < wv_policy.certificate_trajectories ||
+           (!wv_decide_refuted(states) && (double)trajectories < most);
 }
 
-bool wv_decide_refuted(size_t outside)
+bool wv_decide_refuted(size_t states)
 {
-    return (double)outside >= wv_policy.certificate_refuted;
+    return (double)states >= wv_policy.certificate_refuted;
 }
 
 bool wv_decide_grow_outside(size_t failures)

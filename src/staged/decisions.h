@@ -139,12 +139,14 @@ size_t wv_decide_redraw(size_t n, size_t times, size_t more_cells, size_t chunk)
 
 /* The mixture is the posterior to rounding, where log p~ - log mixture varies by this: no chains are needed. */
 bool wv_decide_exact(double uneven);
-/* A state of this log p~/(m Z) lies outside the proposal. */
-bool wv_decide_outside(double log_w);
-/* Whether as many chains more are needed where so many have been outside, after so many rounds of them; whether these
- * show that the fit is wrong; and whether the mixture grows where they were, after so many failures. */
-bool wv_decide_more_chains(size_t outside, size_t rounds);
-bool wv_decide_refuted(size_t outside);
+/* log p~/(m Z) beyond which a state lies outside of n draws of m. Of the mass that one of the chains stands for, beyond
+ * n/chains, there is less than one draw. */
+double wv_decide_outside(size_t n, size_t chains);
+/* Whether chains go on after so many trajectories, so many states outside, and where they have come this near to it,
+ * in nats; whether these states show that the fit is wrong; and whether the mixture grows where they were, after so
+ * many failures. */
+bool wv_decide_walk_on(size_t trajectories, size_t states, double below);
+bool wv_decide_refuted(size_t states);
 bool wv_decide_grow_outside(size_t failures);
 
 /* Has the evidence the standard error that was asked for, or one that is small enough? */

@@ -251,8 +251,8 @@ static bool grow_outside(wvgd_fit *f)
     const wv_certificate *c = &f->certificate;
     size_t before = f->mix.K, mark = wv_arena_mark(f->arena);
     double *log_w = wv_arena_take(f->arena, WV_WALKERS);
-    memcpy(log_w, c->now.most, c->now.chains * sizeof *log_w);
-    wv_grow_add(f, c->now.chains, c->outside_x, log_w, wv_policy.probe_share);
+    memcpy(log_w, c->now.most, WV_WALKERS * sizeof *log_w);
+    wv_grow_add(f, WV_WALKERS, c->outside_x, log_w, wv_policy.probe_share);
     wv_arena_release(f->arena, mark);
     f->growth.rounds += f->mix.K > before;
     return f->mix.K > before;
