@@ -110,11 +110,16 @@ static void warn_evidence(wvgd_fit *f)
 {
     double se = f->outcome.evidence.se, wanted = f->opt.evidence_se;
     bool said = !wv_fit_converged(f) || f->outcome.noise > wv_policy.verdict_noise; /* by the verdict */
+    const char *why = wv_verdict_lacks_components(f) ? "raise --components"
+                      : !wv_finisher_has_states(f) ? "this posterior is too different from a mixture of Gaussians for "
+                                                     "more precision"
+                      : f->opt.finish == WVGD_FINISH_ALWAYS
+                          ? "it comes from chains; without --finish always, draws take "
+                            "their place where they are good"
+                          : "it comes from chains, which completed the fit";
     if (!said && se > wv_policy.converged_margin * wanted)
         add_warning(f, "the log evidence has a standard error of %.2g, not the %.2g of --evidence-se: %s", se, wanted,
-                    wv_verdict_lacks_components(f)
-                        ? "raise --components"
-                        : "this posterior is too different from a mixture of Gaussians for more precision");
+                    why);
 }
 
 /* What a user should know besides the verdict; each with what to do about it. */

@@ -153,14 +153,22 @@ static void about_finish(wvgd_fit *f)
     if (s->result == WV_FINISH_TOO_EXPENSIVE)
         say(f, "Hamiltonian chains could complete the fit with about %zu evaluations in total: raise --max-evaluations",
             s->needed);
-    if (s->result == WV_FINISH_UNSETTLED)
+    const char *help = s->trajectory < WV_FINISH_TRAJECTORIES ? "raise --max-evaluations"
+                                                              : "transform the parameters to be closer to Gaussian";
+    if (s->result != WV_FINISH_UNSETTLED)
+        return;
+    if (s->mean_se <= wv_policy.finish_mean_se && s->sd_se <= wv_policy.finish_sd_se)
+        say(f,
+            "the fit has not converged: after %zu trajectories, correlated over %.2g, its chains may still remember "
+            "where "
+            "they began: %s",
+            s->trajectory, s->tau, help);
+    else
         say(f,
             "the fit has not converged: after %zu trajectories its chains have errors of %.2g sds in means and %.2g in "
             "log sds (limits %g and %g) and are correlated over %.2g trajectories: %s",
             s->trajectory, fmin(s->mean_se, largest_shown), fmin(s->sd_se, largest_shown), wv_policy.finish_mean_se,
-            wv_policy.finish_sd_se, s->tau,
-            s->trajectory < WV_FINISH_TRAJECTORIES ? "raise --max-evaluations"
-                                                   : "transform the parameters to be closer to Gaussian");
+            wv_policy.finish_sd_se, s->tau, help);
 }
 
 /* Variance of a weight if its ELBO has the error se: weights are the softmax of the ELBOs, and `all` is the sum of
