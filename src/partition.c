@@ -28,7 +28,6 @@ bool wv_partition_new(wv_partition *p, wv_shape shape)
     p->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_ZEROED);
     if (!p->memory)
         return false;
-    p->size = (size_t)(b->z - e->z);
     wv_partition_forget(p, 0);
     return true;
 }
@@ -52,6 +51,47 @@ void wv_partition_free(wv_partition *p)
     free(p->memory);
 }
 
+/* What `e` has of the cells that there are: there may be room for more. */
+enum { PARTS = 10 };
+typedef struct {
+    double *at;
+    size_t n;
+} part;
+
+static void list_parts(const wv_partition *p, const wv_ensemble *e, part to[PARTS])
+{
+    const wv_shape *s = &p->shape;
+    size_t N = s->N, D = s->D;
+    const part parts[PARTS] = {{e->z, N * D},
+                               {e->mu, N * D},
+                               {e->root, N * s->family->size(D, s->R)},
+                               {e->spread, N * s->cell_family->size(D, 0)},
+                               {e->metric, s->metric_family->size(D, 0)},
+                               {e->centre, D},
+                               {e->elbo, N},
+                               {e->runaways, N},
+                               {e->beta, N},
+                               {e->beta2, N}};
+    memcpy(to, parts, sizeof parts);
+}
+
+static void archive_ensemble(const wv_partition *p, const wv_ensemble *e, wv_archive *a)
+{
+    part parts[PARTS];
+    list_parts(p, e, parts);
+    for (size_t i = 0; i < PARTS; i++)
+        wv_archive_array(a, parts[i].at, parts[i].n);
+}
+
+static void copy_ensemble(const wv_partition *p, const wv_ensemble *from, const wv_ensemble *to)
+{
+    part source[PARTS], target[PARTS];
+    list_parts(p, from, source);
+    list_parts(p, to, target);
+    for (size_t i = 0; i < PARTS; i++)
+        memcpy(target[i].at, source[i].at, source[i].n * sizeof(double));
+}
+
 bool wv_partition_archive(wv_partition *p, wv_archive *a)
 {
     size_t N = p->shape.N, refined = p->refined;
@@ -60,8 +100,8 @@ bool wv_partition_archive(wv_partition *p, wv_archive *a)
     wv_archive_values(a, &refined, sizeof refined);
     if (wv_archive_reading(a))
         p->refined = refined;
-    wv_archive_array(a, p->now.z, p->size);
-    wv_archive_array(a, p->best.z, p->size);
+    archive_ensemble(p, &p->now, a);
+    archive_ensemble(p, &p->best, a);
     if (!wv_archive_shares(a, N))
         return wv_archive_refuse(a);
     wv_archive_array(a, p->weight, N);
@@ -72,12 +112,12 @@ bool wv_partition_archive(wv_partition *p, wv_archive *a)
 
 void wv_partition_keep(wv_partition *p)
 {
-    memcpy(p->best.z, p->now.z, p->size * sizeof(double));
+    copy_ensemble(p, &p->now, &p->best);
 }
 
 void wv_partition_go_back(wv_partition *p)
 {
-    memcpy(p->now.z, p->best.z, p->size * sizeof(double));
+    copy_ensemble(p, &p->best, &p->now);
 }
 
 wv_geometry wv_partition_geometry(const wv_partition *p)

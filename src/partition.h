@@ -7,7 +7,7 @@
 #include "cost.h"
 #include "gaussian.h"
 
-/* What is adapted; one contiguous block, so that the best state can be kept by one copy. */
+/* What is adapted. */
 typedef struct {
     double *z;            /* [N][D] particles */
     double *mu;           /* [N][D] component locations */
@@ -30,7 +30,6 @@ typedef struct {
 typedef struct {
     wv_shape shape;
     wv_ensemble now, best;        /* current and best state */
-    size_t size;                  /* doubles in each */
     size_t refined;               /* rounds of evaluations that the components of the cells have had */
     double *around;               /* [N] flags: draws of the component in its cell come from around the particle, too */
     double *beta, *beta_se;       /* [N] masses of the cells */
