@@ -57,6 +57,8 @@ static bool is_wanted(json_t *stage)
 static void thin(json_t *frames, json_t *stage, const char *name, size_t room)
 {
     size_t n = 0, stride = 2 * count_at(stage, "stride");
+    if (stride && 2 * count_at(stage, "seen") / stride < room) /* no more than that have become frames, and one */
+        return;
     for (size_t i = 0; i < json_array_size(frames); i++)
         n += !strcmp(text_of(json_array_get(frames, i), "stage"), name);
     if (n <= room)
