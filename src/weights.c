@@ -359,14 +359,14 @@ static double drawn_tail(size_t n, const double *v, const double *value, double 
     return most / sum > wv_policy.tail_drawn_share ? k : fmin(k, wv_policy.results_khat_limit);
 }
 
-/* Values of S draws of equal weight, evenly spaced among those with weights v. */
-static void even_draws(size_t n, const double *v, const double *value, size_t S, double *even)
+/* S draws of equal weight, evenly spaced among those with weights v. */
+static void even_draws(size_t n, const double *v, size_t S, uint32_t *even)
 {
     double sum = v[0];
     for (size_t k = 0, i = 0; k < S; k++) {
         while (sum < ((double)k + 0.5) / (double)S && i + 1 < n)
             sum += v[++i];
-        even[k] = value[i];
+        even[k] = (uint32_t)i;
     }
 }
 
@@ -395,16 +395,17 @@ static double of_rank(size_t n, double *x, size_t rank)
     return x[rank];
 }
 
-/* Twice k-hat of |value - median| in the posterior, that is k-hat of its square, less a standard error. */
-static double posterior_tail(size_t n, const double *v, const double *value, wv_arena *arena)
+/* Twice k-hat of |value - median| in the posterior, that is k-hat of its square, less a standard error. draw[S]: even
+ * draws. */
+static double posterior_tail(size_t S, const uint32_t *draw, const double *value, wv_arena *arena)
 {
-    size_t S = (size_t)wv_weights_ess(n, v), mark = wv_arena_mark(arena);
+    size_t mark = wv_arena_mark(arena);
     double m = floor(wv_weights_tail((double)S)), far = 0, sum = 0;
     if (!(m >= 5))
         return NAN;
     double *even = wv_arena_take(arena, S), *spare = wv_arena_take(arena, S);
-    even_draws(n, v, value, S, even);
-    memcpy(spare, even, S * sizeof *even);
+    for (size_t i = 0; i < S; i++)
+        even[i] = spare[i] = value[draw[i]];
     double median = of_rank(S, spare, S / 2);
     for (size_t i = 0; i < S; i++) {
         even[i] = fabs(even[i] - median);
@@ -416,27 +417,26 @@ static double posterior_tail(size_t n, const double *v, const double *value, wv_
     return 2 * (k - wv_policy.tail_posterior_errors * (1 + k) / sqrt(m));
 }
 
-/* error: of the sd, as a share of it. */
-static double tail_index(size_t n, const double *v, const double *value, double mean, double error, wv_arena *arena)
-{
-    double k = fmax(drawn_tail(n, v, value, mean, arena), posterior_tail(n, v, value, arena));
-    return error > wv_policy.tail_harmless ? k : fmin(k, wv_policy.results_khat_limit);
-}
-
 void wv_weights_tail_indices(size_t n, const double *v, size_t m, const double *value, size_t ld, const double *mean,
                              const double *var, const double *sd_se, double *tail_k, wv_arena *arena)
 {
     enum { LINE = 8 }; /* numbers that are read together */
-    size_t mark = wv_arena_mark(arena);
+    size_t S = (size_t)wv_weights_ess(n, v), mark = wv_arena_mark(arena);
     double *columns = wv_arena_take(arena, LINE * n); /* [LINE][n] */
+    uint32_t *even = wv_arena_take_index(arena, S);
+    even_draws(n, v, S, even);
     for (size_t first = 0; first < m; first += LINE) {
         size_t here = m - first < LINE ? m - first : LINE;
         wv_limit_look(arena);
         for (size_t i = 0; i < n; i++)
             for (size_t k = 0; k < here; k++)
                 columns[k * n + i] = v[i] > 0 ? value[i * ld + first + k] : 0;
-        for (size_t k = first; k < first + here; k++)
-            tail_k[k] = tail_index(n, v, columns + (k - first) * n, mean[k], sd_se[k] / sqrt(var[k]), arena);
+        for (size_t k = first; k < first + here; k++) {
+            const double *column = columns + (k - first) * n;
+            double tail = fmax(drawn_tail(n, v, column, mean[k], arena), posterior_tail(S, even, column, arena));
+            bool harmless = !(sd_se[k] / sqrt(var[k]) > wv_policy.tail_harmless);
+            tail_k[k] = harmless ? fmin(tail, wv_policy.results_khat_limit) : tail;
+        }
     }
     wv_arena_release(arena, mark);
 }
