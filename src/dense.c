@@ -1,6 +1,7 @@
 /* dense.c - eigenvalues, Cholesky factors and inverses of small matrices. LAPACK's column-major "upper" is our
  * row-major "lower", so nothing is transposed, and the _work entries take our workspace, so nothing is allocated. */
 #include "dense.h"
+#include "simd/columns.h"
 #include <cblas.h>
 #include <lapacke.h>
 #include <math.h>
@@ -141,8 +142,8 @@ void wv_dense_cross(size_t n, size_t p, const double *A, size_t q, const double 
         here = at_once(n - first < 256 ? n - first : 256, STRIP, q);
         for (size_t at = 0; at < p; at += STRIP) {
             size_t rows = p - at < STRIP ? p - at : STRIP, columns = lower ? at + rows : q;
-            cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)rows, (int)columns, (int)here, 1.0,
-                        A + first * p + at, (int)p, B + first * q, (int)q, 1.0, S + at * q, (int)q);
+            wv_columns_multiply(
+                &(wv_product){rows, columns, here, A + first * p + at, 1, p, B + first * q, q, S + at * q, q, true});
         }
     }
 }

@@ -106,10 +106,11 @@ static void multiply(size_t D, const double *T, bool upper, size_t n, double *x,
         size_t here = n - first < ROWS ? n - first : ROWS;
         double *to = x + first * D;
         memcpy(rows, to, here * D * sizeof *x);
-        for (size_t at = 0; at < D; at += STRIP) {
-            size_t wide = D - at < STRIP ? D - at : STRIP, from = upper ? 0 : at, depth = upper ? at + wide : D - at;
-            cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)here, (int)wide, (int)depth, 1.0, rows + from,
-                        (int)D, T + from * D + at, (int)D, 0.0, to + at, (int)D);
+        for (size_t next = 0; next < D; next += STRIP) {
+            size_t at = D < STRIP || next + STRIP <= D ? next : D - STRIP, /* the last strip is as wide */
+                wide = D < STRIP ? D : STRIP, from = upper ? 0 : at, depth = upper ? at + wide : D - at;
+            wv_columns_multiply(
+                &(wv_product){here, wide, depth, rows + from, D, 1, T + from * D + at, D, to + at, D, false});
         }
     }
     wv_arena_release(arena, mark);

@@ -161,7 +161,7 @@ static void add_squares(const wv_posterior *p, const wv_closing *c, const in_mod
             from_modes(c, in, first, here, rows);
         wv_columns_turn(D, here, in ? rows : c->draws.x + first * D, x);
         wv_columns_best()->centre(D, whole, v, x, in ? zero : p->mean, centred, weighted);
-        wv_columns_product(D, whole, weighted, centred, true, C);
+        wv_columns_product(D, whole, weighted, centred, true, C, arena);
     }
     wv_arena_release(arena, mark);
 }

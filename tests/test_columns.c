@@ -436,6 +436,39 @@ static void row_secants(void **state)
     with_each(check_row_secants);
 }
 
+/* Products of any size, with A as it is and turned, alone and added to what is there. */
+static void check_multiply(const wv_columns *pass)
+{
+    enum { LARGEST = 21, APART = LARGEST + 2 };
+    static double a[APART * APART], b[APART * APART], out[APART * APART], before[APART * APART];
+    test_random r = test_random_seed(23);
+    for (size_t m = 1; pass->multiply && m <= LARGEST; m += 2)
+        for (size_t n = WV_COLUMNS_WIDTH; n <= LARGEST; n += m == 5 ? 1 : 6)
+            for (size_t k = 1; k <= LARGEST; k += 5)
+                for (size_t kind = 0; kind < 4; kind++) {
+                    size_t row = kind & 1 ? 1 : APART, step = kind & 1 ? APART : 1;
+                    for (size_t i = 0; i < (size_t)APART * APART; i++) {
+                        a[i] = test_random_normal(&r);
+                        b[i] = test_random_normal(&r);
+                        before[i] = out[i] = test_random_normal(&r);
+                    }
+                    pass->multiply(&(wv_product){m, n, k, a, row, step, b, APART, out, APART, kind & 2});
+                    for (size_t i = 0; i < APART; i++)
+                        for (size_t j = 0; j < APART; j++) {
+                            long double value = before[i * APART + j] * (i >= m || j >= n || kind & 2);
+                            for (size_t l = 0; i < m && j < n && l < k; l++)
+                                value += (long double)a[i * row + l * step] * b[l * APART + j];
+                            assert_true(fabsl(out[i * APART + j] - value) < 1e-13L);
+                        }
+                }
+}
+
+static void multiply(void **state)
+{
+    (void)state;
+    with_each(check_multiply);
+}
+
 /* Densities of a block are those of its points one by one; pushing back is the gradient; products
  * are sums over columns. */
 static void densities(void **state)
@@ -445,6 +478,7 @@ static void densities(void **state)
         out[MOST * WV_COLUMNS], C[MOST * MOST];
     double L[MOST * MOST], inverse[MOST * MOST], mu[MOST], one[MOST], r[WV_COLUMNS], log_q[WV_COLUMNS], value;
     test_random random = test_random_seed(3);
+    wv_arena *arena = wv_arena_new((size_t)WV_COLUMNS * WV_COLUMNS);
     for (size_t D = 1; D <= MOST; D += 3)
         for (size_t n = 1; n <= WV_COLUMNS; n += 21) {
             size_t wide = wv_columns_round(n);
@@ -467,7 +501,7 @@ static void densities(void **state)
             memset(out, 0, sizeof out);
             memset(C, 0, sizeof C);
             wv_columns_push(D, wide, inverse, y, out);
-            wv_columns_product(D, wide, y, out, false, C);
+            wv_columns_product(D, wide, y, out, false, C, arena);
             for (size_t a = 0; a < D; a++) {
                 double sum = 0;
                 for (size_t b = 0; b < D; b++)
@@ -481,6 +515,7 @@ static void densities(void **state)
                 }
             }
         }
+    wv_arena_free(arena);
 }
 
 /* Inverses of triangles, and roots of inverses: V V' a = I. */
@@ -557,13 +592,11 @@ static void any_number_of_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exponentials), cmocka_unit_test(add_logs),
-        cmocka_unit_test(tails),        cmocka_unit_test(distances),
-        cmocka_unit_test(scores),       cmocka_unit_test(shares),
-        cmocka_unit_test(weighted),     cmocka_unit_test(turned),
-        cmocka_unit_test(turned_rows),  cmocka_unit_test(row_times),
-        cmocka_unit_test(row_secants),  cmocka_unit_test(densities),
-        cmocka_unit_test(triangles),    cmocka_unit_test(any_number_of_rows),
+        cmocka_unit_test(exponentials), cmocka_unit_test(add_logs),    cmocka_unit_test(tails),
+        cmocka_unit_test(distances),    cmocka_unit_test(scores),      cmocka_unit_test(shares),
+        cmocka_unit_test(weighted),     cmocka_unit_test(turned),      cmocka_unit_test(turned_rows),
+        cmocka_unit_test(row_times),    cmocka_unit_test(row_secants), cmocka_unit_test(multiply),
+        cmocka_unit_test(densities),    cmocka_unit_test(triangles),   cmocka_unit_test(any_number_of_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,6 +49,17 @@ void wv_columns_turn(size_t D, size_t n, const double *x, double *block)
     wv_columns_turn_rows(D, n, x, D, block);
 }
 
+void wv_columns_multiply(const wv_product *p)
+{
+    const wv_columns *pass = wv_columns_best();
+    bool rows = p->a_step == 1 && p->a_row >= p->k; /* of A lie in one piece */
+    if (pass->multiply && p->n >= WV_COLUMNS_WIDTH)
+        pass->multiply(p);
+    else
+        cblas_dgemm(ROW, rows ? CblasNoTrans : CblasTrans, CblasNoTrans, (int)p->m, (int)p->n, (int)p->k, 1.0, p->a,
+                    (int)(rows ? p->a_row : p->a_step), p->b, (int)p->ldb, p->add, p->out, (int)p->ldo);
+}
+
 void wv_columns_whiten(size_t D, size_t n, const double *inverse, const double *mu, const double *x, double *spare,
                        double *y, double *r)
 {
@@ -56,8 +67,8 @@ void wv_columns_whiten(size_t D, size_t n, const double *inverse, const double *
     pass->subtract(D, n, x, mu, spare);
     for (size_t a = 0; a < D; a += STRIP) {
         size_t rows = D - a < STRIP ? D - a : STRIP;
-        cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)rows, (int)n, (int)(a + rows), 1.0, inverse + a * D, (int)D,
-                    spare, WV_COLUMNS, 0.0, y + a * WV_COLUMNS, WV_COLUMNS);
+        wv_columns_multiply(&(wv_product){rows, n, a + rows, inverse + a * D, D, 1, spare, WV_COLUMNS,
+                                          y + a * WV_COLUMNS, WV_COLUMNS, false});
     }
     pass->squares(D, n, y, r);
 }
@@ -66,19 +77,32 @@ void wv_columns_push(size_t D, size_t n, const double *inverse, const double *y,
 {
     for (size_t a = 0; a < D; a += STRIP) {
         size_t rows = D - a < STRIP ? D - a : STRIP;
-        cblas_dgemm(ROW, CblasTrans, CblasNoTrans, (int)rows, (int)n, (int)(D - a), 1.0, inverse + a * D + a, (int)D,
-                    y + a * WV_COLUMNS, WV_COLUMNS, 1.0, out + a * WV_COLUMNS, WV_COLUMNS);
+        wv_columns_multiply(&(wv_product){rows, n, D - a, inverse + a * D + a, 1, D, y + a * WV_COLUMNS, WV_COLUMNS,
+                                          out + a * WV_COLUMNS, WV_COLUMNS, true});
     }
 }
 
-void wv_columns_product(size_t D, size_t n, const double *a, const double *b, bool lower, double *out)
+/* Up to WV_COLUMNS rows of b at a time, turned. */
+void wv_columns_product(size_t D, size_t n, const double *a, const double *b, bool lower, double *out, wv_arena *arena)
 {
-    size_t strip = lower ? STRIP : D;
-    for (size_t at = 0; at < D; at += strip) {
-        size_t rows = D - at < strip ? D - at : strip, columns = lower ? at + rows : D;
-        cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)rows, (int)columns, (int)n, 1.0, a + at * WV_COLUMNS,
-                    WV_COLUMNS, b, WV_COLUMNS, 1.0, out + at * D, (int)D);
+    size_t strip = lower ? STRIP : D, mark = wv_arena_mark(arena);
+    double *turned = wv_arena_take(arena, (size_t)WV_COLUMNS * WV_COLUMNS);
+    for (size_t from = 0; from < D; from += WV_COLUMNS) {
+        size_t wide = D - from < WV_COLUMNS ? D - from : WV_COLUMNS;
+        for (size_t k = 0; k < wide; k += WV_COLUMNS_WIDTH) {
+            const double *row[WV_COLUMNS_WIDTH];
+            for (size_t i = 0; i < WV_COLUMNS_WIDTH; i++)
+                row[i] = b + (from + k + i < D ? from + k + i : D - 1) * WV_COLUMNS;
+            wv_columns_best()->turn(n, row, turned + k);
+        }
+        for (size_t at = lower ? from : 0; at < D; at += strip) {
+            size_t rows = D - at < strip ? D - at : strip,
+                   columns = lower && at + rows - from < wide ? at + rows - from : wide;
+            wv_columns_multiply(&(wv_product){rows, columns, n, a + at * WV_COLUMNS, WV_COLUMNS, 1, turned, WV_COLUMNS,
+                                              out + at * D + from, D, true});
+        }
     }
+    wv_arena_release(arena, mark);
 }
 
 /* lgamma writes to a global variable; this one, which C libraries have beside it, does not. */

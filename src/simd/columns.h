@@ -3,11 +3,25 @@
  * code for several instruction sets (columns_body.h), which differ in the last bits only. */
 #ifndef WV_COLUMNS_H
 #define WV_COLUMNS_H
+#include "arena.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum { WV_COLUMNS = 64, WV_COLUMNS_WIDTH = 8 };
+
+/* out[m][n] = A B, or with `add` that more. Rows of A[m][k] are a_row apart and its columns a_step; rows of B[k][n] and
+ * of out are ldb and ldo apart. */
+typedef struct {
+    size_t m, n, k;
+    const double *a;
+    size_t a_row, a_step;
+    const double *b;
+    size_t ldb;
+    double *out;
+    size_t ldo;
+    bool add;
+} wv_product;
 
 /* Passes over the first n columns of blocks, n a multiple of WV_COLUMNS_WIDTH. */
 typedef struct {
@@ -75,6 +89,9 @@ typedef struct {
     /* T[n][2 D]: the roots of the weights times z and t */
     void (*row_statistics)(size_t n, size_t D, const double *u, const double *x, const double *m, const double *s,
                            const double *half, double *T);
+
+    /* n >= WV_COLUMNS_WIDTH; NULL where BLAS is faster */
+    void (*multiply)(const wv_product *p);
 } wv_columns;
 
 const wv_columns *wv_columns_best(void);
@@ -97,11 +114,14 @@ void wv_columns_turn_rows(size_t D, size_t n, const double *x, size_t apart, dou
 void wv_columns_whiten(size_t D, size_t n, const double *inverse, const double *mu, const double *x, double *spare,
                        double *y, double *r);
 
+/* Small products, which BLAS would copy before it multiplies. */
+void wv_columns_multiply(const wv_product *p);
+
 /* out += inverse' y: rows of A'^-1 y. */
 void wv_columns_push(size_t D, size_t n, const double *inverse, const double *y, double *out);
 
-/* out[D][ld] += a b', lower: only what lies on and below the diagonal need be right. */
-void wv_columns_product(size_t D, size_t n, const double *a, const double *b, bool lower, double *out);
+/* out[D][D] += a b', lower: only what lies on and below the diagonal need be right. */
+void wv_columns_product(size_t D, size_t n, const double *a, const double *b, bool lower, double *out, wv_arena *arena);
 
 /* The log density is constant - r/2, r = |y|^2, or with nu > 0
  * constant - (nu + D)/2 log(1 + r/nu); log_det: as below. */

@@ -615,7 +615,60 @@ WV_TARGET static void row_secants(size_t D, size_t pairs, const double *const *s
         add_times(D, a[q] - product(D, y[q], v) / sy[q], s[q], v);
 }
 
-const wv_columns WV_SET = {turn,      subtract,     squares,    scale,         centre,       mean,
-                           add_logs,  exponentials, tails,      apart,         nearest,      highest,
-                           shorten,   nearby,       shares,     row_times,     row_secants,  row_distance,
-                           row_apart, row_means,    row_slopes, row_quadratic, row_products, row_statistics};
+/* ---- products of small matrices ---- */
+#if WV_LANES > 2
+enum { TILE = 2 * WV_LANES }; /* columns: with as many sums as hide how long a multiplication takes */
+
+/* out[rows][columns], columns at most TILE, from column `at` of B on; below the last row that one stands again. */
+WV_INLINE void tile(const wv_product *p, size_t first, size_t rows, size_t at, size_t columns, double *out, size_t ldo)
+{
+    const size_t across = columns / WV_LANES;
+    const double *row[WV_LANES];
+    wv_lanes sum[WV_LANES][2] = {{{0}}};
+    for (size_t r = 0; r < WV_LANES; r++)
+        row[r] = p->a + (first + (r < rows ? r : rows - 1)) * p->a_row;
+    for (size_t k = 0; k < p->k; k++) {
+        wv_lanes b[2];
+        for (size_t v = 0; v < across; v++)
+            b[v] = wv_lanes_load(p->b + k * p->ldb + at + v * WV_LANES);
+        for (size_t r = 0; r < WV_LANES; r++)
+            for (size_t v = 0; v < across; v++)
+                sum[r][v] += row[r][k * p->a_step] * b[v];
+    }
+    for (size_t r = 0; r < WV_LANES && r < rows; r++)
+        for (size_t v = 0; v < across; v++) {
+            double *to = out + r * ldo + v * WV_LANES;
+            wv_lanes_store(to, p->add ? wv_lanes_load(to) + sum[r][v] : sum[r][v]);
+        }
+}
+
+/* The last tile of a row, which overlaps the one before, is made aside. */
+WV_TARGET static void multiply(const wv_product *p)
+{
+    size_t last = p->n - WV_COLUMNS_WIDTH;
+    double aside[WV_LANES * WV_COLUMNS_WIDTH];
+    for (size_t i = 0; i < p->m; i += WV_LANES) {
+        size_t rows = p->m - i < WV_LANES ? p->m - i : WV_LANES, j = 0;
+        double *out = p->out + i * p->ldo;
+        for (; j + TILE <= p->n; j += TILE)
+            tile(p, i, rows, j, TILE, out + j, p->ldo);
+        for (; j + WV_COLUMNS_WIDTH <= p->n; j += WV_COLUMNS_WIDTH)
+            tile(p, i, rows, j, WV_COLUMNS_WIDTH, out + j, p->ldo);
+        if (j == p->n)
+            continue;
+        for (size_t r = 0; r < rows; r++)
+            memcpy(aside + r * WV_COLUMNS_WIDTH, out + r * p->ldo + last, WV_COLUMNS_WIDTH * sizeof *out);
+        tile(p, i, rows, last, WV_COLUMNS_WIDTH, aside, WV_COLUMNS_WIDTH);
+        for (size_t r = 0; r < rows; r++)
+            for (size_t c = j; c < p->n; c++)
+                out[r * p->ldo + c] = aside[r * WV_COLUMNS_WIDTH + (c - last)];
+    }
+}
+#else
+#define multiply NULL
+#endif
+
+const wv_columns WV_SET = {turn,          subtract,     squares,        scale,        centre,    mean,      add_logs,
+                           exponentials,  tails,        apart,          nearest,      highest,   shorten,   nearby,
+                           shares,        row_times,    row_secants,    row_distance, row_apart, row_means, row_slopes,
+                           row_quadratic, row_products, row_statistics, multiply};

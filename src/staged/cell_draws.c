@@ -133,7 +133,7 @@ static void add_moments(wvgd_fit *f, const wv_cell_sample *s, const double *u, b
             w[i] = i < here ? u[first + i] : 0;
         if (square) {
             pass->centre(D, whole, w, s->x + first * D, mean, b.centred, b.weighted);
-            wv_columns_product(D, whole, b.weighted, b.centred, true, square);
+            wv_columns_product(D, whole, b.weighted, b.centred, true, square, f->arena);
         } else
             pass->mean(D, whole, w, s->x + first * D, mean);
     }
@@ -277,7 +277,7 @@ static void regress(wvgd_fit *f, const wv_cell_sample *s, const wv_gaussian *q, 
         wv_columns_whiten(D, whole, inverse, q->mu, s->x + first * D, b.weighted, b.centred, square);
         scale(s, log_q, u, first, &by, g);
         statistics(D, whole, b.centred, by.root, T);
-        wv_columns_product(p, whole, T, T, true, g->S);
+        wv_columns_product(p, whole, T, T, true, g->S, f->arena);
         cblas_dgemv(CblasRowMajor, CblasNoTrans, (int)p, (int)whole, 1.0, T, WV_COLUMNS, by.r, 1, 1.0, g->with_r, 1);
         cblas_dgemv(CblasRowMajor, CblasNoTrans, (int)p, (int)whole, 1.0, T, WV_COLUMNS, by.d, 1, 1.0, g->with_d, 1);
     }

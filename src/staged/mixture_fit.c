@@ -121,7 +121,7 @@ static void grad_cov(const wv_step *s, const wv_update *c, const wv_update_momen
         size_t n = wv_columns_round(wv_assess_points_in(a, at));
         const double *u = c->u + at * WV_COLUMNS;
         pass->centre(D, n, u, own->step->grad + at * WV_COLUMNS * D, m->grad, g, ug);
-        wv_columns_product(D, n, ug, g, true, cov);
+        wv_columns_product(D, n, ug, g, true, cov, s->arena);
     }
     wv_arena_release(s->arena, mark);
 }
@@ -148,8 +148,8 @@ static void measure(wvgd_fit *f, const stepping *s, size_t k, const double *u, w
         pass->centre(D, n, u, wv_mixture_whitened(&f->mix, &b, k, f->arena), zero, y, uy);
         pass->mean(D, n, u, y, m->mean);
         pass->mean(D, n, u, g, m->grad);
-        wv_columns_product(D, n, uy, y, true, m->cov);
-        wv_columns_product(D, n, uy, g, false, m->cross);
+        wv_columns_product(D, n, uy, y, true, m->cov, f->arena);
+        wv_columns_product(D, n, uy, g, false, m->cross, f->arena);
         wv_arena_release(f->arena, before);
     }
     cblas_dger(CblasRowMajor, d, d, -1.0, m->mean, 1, m->mean, 1, m->cov, d);

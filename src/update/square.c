@@ -2,6 +2,7 @@
 #include "update/square.h"
 #include "dense.h"
 #include "policy.h"
+#include "simd/columns.h"
 
 void wv_square_multiply(size_t D, CBLAS_TRANSPOSE ta, const double *a, CBLAS_TRANSPOSE tb, const double *b, double *out)
 {
@@ -15,7 +16,11 @@ void wv_square_multiply(size_t D, CBLAS_TRANSPOSE ta, const double *a, CBLAS_TRA
         }
     if (tiny)
         return;
-    cblas_dgemm(CblasRowMajor, ta, tb, (int)D, (int)D, (int)D, 1.0, a, (int)D, b, (int)D, 0.0, out, (int)D);
+    if (tb == CblasTrans)
+        cblas_dgemm(CblasRowMajor, ta, tb, (int)D, (int)D, (int)D, 1.0, a, (int)D, b, (int)D, 0.0, out, (int)D);
+    else
+        wv_columns_multiply(
+            &(wv_product){D, D, D, a, ta == CblasTrans ? 1 : D, ta == CblasTrans ? D : 1, b, D, out, D, false});
 }
 
 double wv_square_inner(size_t D, const double *a, const double *b)
