@@ -49,9 +49,9 @@ const command compare_command = {
     "compare",
     "DIR DIR...",
     "compare runs by their evidence: Bayes factors and probabilities of models",
-    "Prints a row for each run, the best one first: its log evidence with standard error, the "
-    "difference to the best run with its standard error, the Bayes factor against the best run (the exponential of the "
-    "difference), the probability of the run if all were equally probable before the data, and whether it is reliable. "
+    "Prints a row for each run, the best one first: its log evidence and the difference to the best run, with their "
+    "standard errors; the Bayes factor against the best run, which is the exponential of the difference; the "
+    "probability of the run, if all were equally probable before the data; and whether it is reliable. "
     "The evidence depends on the priors: a line on stderr says when they differ. Regressions that explain "
     "different responses, or different rows, are refused. What a function, a shared object or a Stan program explains "
     "wvgd cannot see: it says so, and the comparison is right only if the data are the same. Neither models nor data "

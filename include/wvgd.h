@@ -315,10 +315,12 @@ typedef struct wvgd_results {
 
 void wvgd_get_results(const wvgd_fit *fit, wvgd_results *results);
 
-/* The map x = f(u) from bent coordinates u to the user's x (docs/internals/bend.md), piece by piece: first lines, v_i =
- * line_i(u_i); then the rows of the arguments, one after the other, each given those before it; then layers of rows of
- * the other D - arguments coordinates, given the arguments, each layer in a basis of its own; then x = centre + basis
- * w. Arrays belong to the fit and change with it. */
+/* The map x = f(u) from bent coordinates u to the user's x (docs/internals/bend.md). It has four pieces, in this order:
+ *   lines, v_i = line_i(u_i);
+ *   rows of the arguments, each given the arguments before it;
+ *   layers of rows of the other D - arguments coordinates, given the arguments, each layer in a basis of its own;
+ *   x = centre + basis w.
+ * Arrays belong to the fit and change with it. */
 typedef struct {
     size_t D, arguments, layers; /* the first `arguments` coordinates are these */
     const double *centre;        /* [D] */

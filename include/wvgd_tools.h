@@ -213,10 +213,11 @@ wvgd_status wvgd_session_write_draws(wvgd_session *session, wvgd_draws_kind kind
                                      const char *path, FILE *stream, wvgd_error *error);
 
 /* ---- predictions ------------------------------------------------------------------------------------------------- */
-/* What a model expects of one new row. The mean response is the probability of the label that counts as 1 for logistic,
- * binary bnn and glm with likelihood bernoulli; the mean of the response for linear, other bnn and other glm (for
- * binomial, of the successes if new rows have the trials, otherwise of one trial); and the process without noise for
- * gp. */
+/* What a model expects of one new row. The mean response is
+ *   logistic, binary bnn, glm bernoulli   the probability of the label that counts as 1
+ *   linear, other bnn, other glm          the mean of the response
+ *   glm binomial                          that of the successes if new rows have the trials, otherwise of one trial
+ *   gp                                    the process without noise */
 typedef struct {
     double mean, sd, q5, q50, q95; /* of the mean response, over the posterior: quantiles of 5, 50, 95 % */
     double lower, upper;           /* where the response itself lies with a probability of 90 %: 5 % are below, 5 %
