@@ -58,7 +58,7 @@ static void describe(const progress_display *d, const wvgd_progress *p, char *te
         snprintf(left, sizeof left, ", at most %s left", time);
     }
     if (isfinite(p->pelbo))
-        snprintf(estimate, sizeof estimate, "  PELBO %.3f +- %.3f  ESS %.0f", p->pelbo, p->pelbo_se, p->ess);
+        snprintf(estimate, sizeof estimate, "  PELBO %.7g +- %.2g  ESS %.0f", p->pelbo, p->pelbo_se, p->ess);
     snprintf(text, size, "%-7s iteration %zu, %zu points%s  %s%s", p->stage, p->iteration, p->evaluations, estimate,
              elapsed, left);
 }

@@ -96,7 +96,7 @@ static void warn_loss(wvgd_fit *f)
     double loss = f->outcome.evidence.value - f->outcome.bound.value;
     if (loss - wv_policy.verdict_errors * hypot(f->outcome.evidence.se, f->outcome.bound.se) > wv_policy.results_loss)
         add_warning(f,
-                    "the components lose %.1f nats of the log evidence; what they could not gain is due to their "
+                    "the components lose %.3g nats of the log evidence; what they could not gain is due to their "
                     "family (see gain and loss of each): %s",
                     loss,
                     wv_fit_hurried(f)            ? "resume the fit first"
@@ -128,10 +128,12 @@ static void warnings(wvgd_fit *f)
     f->messages.warnings = 0;
     if (f->stage != WV_DONE)
         return;
-    warn_cells(f);
-    warn_mixture(f);
-    warn_loss(f);
-    warn_evidence(f);
+    if (!wv_verdict_improper(f)) {
+        warn_cells(f);
+        warn_mixture(f);
+        warn_loss(f);
+        warn_evidence(f);
+    }
     if (f->outcome.meanfield_gap > wv_policy.results_meanfield_gap && f->opt.family == WVGD_DIAG)
         add_warning(
             f,
@@ -155,9 +157,10 @@ static void warnings(wvgd_fit *f)
             f->count.bad_points, f->count.evaluations);
     if (f->explore.refused)
         add_warning(f,
-                    "%zu components were refused, because they were narrower than a double resolves at their location: "
-                    "check the density for spikes there, or shift the parameters",
-                    f->explore.refused);
+                    "%zu component%s narrower than a double resolves at %s location, and refused: check the density "
+                    "for spikes there, or shift the parameters",
+                    f->explore.refused, f->explore.refused > 1 ? "s were" : " was",
+                    f->explore.refused > 1 ? "their" : "its");
     if (wv_policy.results_zero_points * (double)f->count.zero_points > (double)f->count.evaluations)
         add_warning(f, "%zu of %zu points had density zero: a bounded parameter may need a transformation",
                     f->count.zero_points, f->count.evaluations);
@@ -300,8 +303,8 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
     wvgd_fit *f = (wvgd_fit *)(uintptr_t)fit; /* the views below are filled on demand, in memory of the fit's own */
     fill_views(f);
     fill_losses(f);
-    warnings(f);
     wv_verdict(f);
+    warnings(f);
     const wv_mixture *mix = drawn_from(f);
     bool done = f->stage == WV_DONE, mixture = f->staged && f->closing.v && mix->K;
     *r = (wvgd_results){.N = f->N,

@@ -305,14 +305,17 @@ static void about_starts(wvgd_fit *f)
         say(f,
             "%zu of %zu starts at the scale of %s led to modes with noticeable mass, so modes may have been missed: %s",
             hits, wide, scale_of_starts(f), resume_first);
-    else if (unsure)
+    else if (unsure) {
+        char which[64] = "this mode was";
+        if (f->modes.relevant > 1)
+            snprintf(which, sizeof which, "%zu of these %zu modes %s", unsure, f->modes.relevant,
+                     unsure > 1 ? "were" : "was");
         say(f,
-            "%zu of %zu starts at the scale of %s led to modes with noticeable mass; %zu of these %zu modes %s found "
-            "by fewer than %zu starts, so others may have been missed: set --starts to %zu, or --init-scale to the "
-            "scale of the parameters",
-            hits, wide, scale_of_starts(f), unsure, f->modes.relevant, unsure > 1 ? "were" : "was",
-            wv_explore_needed(f), enough_starts(f));
-    else if (doubtful)
+            "%zu of %zu starts at the scale of %s led to modes with noticeable mass; %s found by fewer than %zu "
+            "starts, "
+            "so others may have been missed: set --starts to %zu, or --init-scale to the scale of the parameters",
+            hits, wide, scale_of_starts(f), which, wv_explore_needed(f), enough_starts(f));
+    } else if (doubtful)
         say(f,
             "%zu of %zu starts at the scale of %s led to modes with noticeable mass, the others to many lower tops, so "
             "other modes may have been missed: set --starts to %zu",
@@ -345,6 +348,17 @@ static void about_modes(wvgd_fit *f)
                                        : "it needs gradients, which the model does not have");
 }
 
+enum { NAME_ROOM = 48 };
+
+static const char *parameter_name(const wvgd_fit *f, size_t i, char name[NAME_ROOM])
+{
+    if (f->model.names)
+        snprintf(name, NAME_ROOM, "%s", f->model.names[i]);
+    else
+        snprintf(name, NAME_ROOM, "parameter %zu", i + 1);
+    return name;
+}
+
 /* The first parameter whose sd is so small beside its mean that a double hardly resolves it; D: none. */
 static size_t unresolved(const wvgd_fit *f)
 {
@@ -363,6 +377,7 @@ bool wv_verdict_has_bad_points(const wvgd_fit *f)
 static void about_numbers(wvgd_fit *f)
 {
     size_t i = unresolved(f);
+    char name[NAME_ROOM];
     if (f->tally.limits)
         say(f,
             "%zu steps would have taken a component beyond 1e120 or below 1e-120: is the density proper, and bounded?",
@@ -371,8 +386,8 @@ static void about_numbers(wvgd_fit *f)
         say(f, "%zu of %zu points had a NaN or infinite density or gradient: check the model there",
             f->count.bad_points, f->count.evaluations);
     if (i < f->D)
-        say(f, "parameter %zu varies by %.2g around %.6g, hardly more than a double resolves: shift it in the model",
-            i + 1, sqrt(f->posterior.var[i]), f->posterior.mean[i]);
+        say(f, "%s varies by %.2g around %.6g, hardly more than a double resolves: shift it in the model",
+            parameter_name(f, i, name), sqrt(f->posterior.var[i]), f->posterior.mean[i]);
     if (f->outcome.noise > wv_policy.verdict_noise)
         say(f,
             "the density is noisy: log densities at the same point differ (sd %.2g), so evidence and sds are biased; "
@@ -405,20 +420,44 @@ static void about_tails(wvgd_fit *f)
         worst = !heavy || f->posterior.tail_k[i] > f->posterior.tail_k[worst] ? i : worst;
         heavy++;
     }
-    enum { NAME = 48 };
-    char name[NAME], others[NAME] = "";
-    if (f->model.names)
-        snprintf(name, sizeof name, "%s", f->model.names[worst]);
-    else
-        snprintf(name, sizeof name, "parameter %zu", worst + 1);
+    char name[NAME_ROOM], others[NAME_ROOM] = "";
     if (heavy > 1)
-        snprintf(others, sizeof others, " (and of %zu others)", heavy - 1);
+        snprintf(others, sizeof others, " (and of %zu other%s)", heavy - 1, heavy > 2 ? "s" : "");
     if (heavy)
         say(f,
             "%sthe tails of %s%s are so heavy (tail index %.2f, limit %g) that its sd, and perhaps its mean, is "
             "unreliable or does not exist: use its median and quantiles",
-            f->messages.reliable ? "except for what is marked: " : "", name, others, f->posterior.tail_k[worst],
-            wv_policy.results_khat_limit);
+            f->messages.reliable ? "except for what is marked: " : "", parameter_name(f, worst, name), others,
+            f->posterior.tail_k[worst], wv_policy.results_khat_limit);
+}
+
+/* How far the draws of parameter i reach, in units of the scale of the starts. */
+static double reach(const wvgd_fit *f, size_t i)
+{
+    return fmax(fabs(f->posterior.mean[i]), sqrt(f->posterior.var[i])) / f->opt.init_scale;
+}
+
+bool wv_verdict_improper(const wvgd_fit *f)
+{
+    bool far = false;
+    for (size_t i = 0; i < f->D; i++)
+        far = far || reach(f, i) > wv_policy.verdict_far;
+    return f->stage == WV_DONE && !f->messages.reliable && far;
+}
+
+/* A fit follows a density that does not fall off until rounding, or a limit, stops it. Then all other reasons are
+ * consequences, and their remedies are in vain. */
+static void about_impropriety(wvgd_fit *f)
+{
+    size_t far = 0;
+    char name[NAME_ROOM];
+    for (size_t i = 1; i < f->D; i++)
+        far = reach(f, i) > reach(f, far) ? i : far;
+    f->messages.reasons = 0;
+    say(f,
+        "%s is %.2g +- %.2g, but starts have scale %g: the posterior is probably improper (its density does not fall "
+        "off); give every parameter a proper prior, leave out redundant ones; if it is proper, set --init-scale",
+        parameter_name(f, far, name), f->posterior.mean[far], sqrt(f->posterior.var[far]), f->opt.init_scale);
 }
 
 static void in_favour_of_search(wvgd_fit *f)
@@ -489,6 +528,10 @@ void wv_verdict(wvgd_fit *f)
     about_ensemble(f);
     about_modes(f);
     f->messages.reliable = f->messages.reasons == 0;
+    if (wv_verdict_improper(f)) {
+        about_impropriety(f);
+        return;
+    }
     if (f->messages.reliable)
         in_favour(f);
     about_tails(f);

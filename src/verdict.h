@@ -9,6 +9,10 @@ void wv_verdict(wvgd_fit *f);
 /* Whether points with NaN or infinite values are so many that they speak against the result. */
 bool wv_verdict_has_bad_points(const wvgd_fit *f);
 
+/* Whether a result that is not reliable lies so far from the starts that the density seems not to fall off. After
+ * wv_verdict. */
+bool wv_verdict_improper(const wvgd_fit *f);
+
 /* Modes that are expected to be missing, W of them having been found by n starts:
  * W (n-1) / (n-W-2) - W. NAN: cannot be said. */
 double wv_verdict_unseen(const wvgd_fit *f);

@@ -160,22 +160,62 @@ static double level(void *self, const double *z, double *grad)
     return 1;
 }
 
+/* Falls off across z_1 + z_2 = 0, not along it. */
+static double ridge(void *self, const double *z, double *grad)
+{
+    double sum = z[0] + z[1];
+    (void)self;
+    if (grad)
+        grad[0] = grad[1] = -2 * sum;
+    return -sum * sum;
+}
+
+/* Logistic regression without a prior: negative x have label 0, others label 1. */
+static double separated(void *self, const double *z, double *grad)
+{
+    static const double x[] = {-3, -2, -1, -0.5, 0.5, 1, 2, 3};
+    double log_p = 0, to[2] = {0, 0};
+    (void)self;
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++) {
+        double sign = x[i] < 0 ? -1 : 1, eta = sign * (z[0] + z[1] * x[i]), miss = sign / (1 + exp(eta));
+        log_p -= eta > -30 ? log1p(exp(-eta)) : -eta;
+        to[0] += miss;
+        to[1] += miss * x[i];
+    }
+    if (grad)
+        memcpy(grad, to, sizeof to);
+    return log_p;
+}
+
+/* Proper, however wide. */
+static double wide(void *self, const double *z, double *grad)
+{
+    const double variance = 1e20;
+    (void)self;
+    for (size_t i = 0; grad && i < 2; i++)
+        grad[i] = -z[i] / variance;
+    return -(z[0] * z[0] + z[1] * z[1]) / (2 * variance);
+}
+
+/* Where the density does not fall off, the verdict names that, and nothing that follows from it. */
 static void improper(void **state)
 {
     (void)state;
-    wvgd_model model;
-    wvgd_results r;
-    wvgd_options o = solver_options(WVGD_STAGED, 2, 1);
-    assert_int_equal(wvgd_model_pointwise(&model, 2, level, NULL, true), 0);
-    wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
-    if (wvgd_run(fit, NULL, NULL, NULL) == WVGD_OK) {
-        wvgd_get_results(fit, &r);
-        assert_sentences(&r);
-        assert_false(r.reliable);
-        assert_true(says(&r, "is the density proper"));
-    }
-    wvgd_free(fit);
-    wvgd_model_close(&model);
+    wvgd_point_density *const densities[] = {level, ridge, separated, wide};
+    for (size_t d = 0; d < sizeof densities / sizeof *densities; d++)
+        for (uint64_t seed = 1; seed <= 3; seed++) {
+            wvgd_model model;
+            wvgd_results r;
+            wvgd_options o = solver_options(WVGD_STAGED, 2, seed);
+            assert_int_equal(wvgd_model_pointwise(&model, 2, densities[d], NULL, true), 0);
+            wvgd_fit *fit = judged(&model, &o, &r);
+            if (densities[d] == wide)
+                assert_true(r.reliable);
+            else if (r.reliable || r.reasons != 1 || !says(&r, "improper") || !says(&r, "proper prior"))
+                fail_msg("density %zu, seed %d: %zu reasons, %s", d, (int)seed, r.reasons, r.reason[0]);
+            wvgd_free(fit);
+            wvgd_model_close(&model);
+        }
 }
 
 /* Without gradients modes cannot be searched for; with the joint solver and starts of its own they are not. */
