@@ -93,6 +93,7 @@ static int run_report(arguments *a, failure *f)
     int code = path ? reserve_blas(1, f) : fail(f, EX_SOFTWARE, "no memory");
     if (!code)
         code = request_trust(a, &q, f);
+    wvgd_request_notes(q, print_note, NULL);
     if (!code)
         code = read_whole_view(a->word[0], q, &v, &s, f);
     if (!code && page && !has_page())

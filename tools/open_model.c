@@ -645,7 +645,7 @@ static int note_glm(const model_request *request, session *s, failure *f)
     out->shown_names = g->shown;
     out->show = show_glm;
     out->show_self = g;
-    out->hints = column_hints(&g->table);
+    out->hints = glm_hints(g);
     out->warnings = level_warnings(&g->table);
     return code ? code : out->design ? 0 : no_memory(request, f);
 }

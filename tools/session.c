@@ -162,6 +162,8 @@ static void note_unused(const wvgd_session *s, const wvgd_request *request)
     wvgd_get_results(s->fit, &found);
     wvgd_options_init(&defaults);
     used.solver = found.solver;
+    if (is_requested(request, "shard") && !request->wrapper)
+        tell(request, "warning: --shard has no effect without wvgd-mpi");
     for (size_t i = 0; (info = wvgd_options_describe(i)); i++) {
         char other[40] = "", have[40] = "", mine[40] = "", initial[40] = "", text[200];
         if (!info->needs || sscanf(info->needs, "%39s", other) != 1)
@@ -297,13 +299,15 @@ static int check_limit(const wvgd_session *s, const json_t *before, size_t k, co
     const char *name = limits[k].option, *stop = json_string_value(json_object_get(before, "stop"));
     bool reached = stop && !strcmp(stop, limits[k].stop);
     double limit = record_number(s->asked, name, 0), was = reached ? record_number(before, name, 0) : 0,
-           has[] = {0 /* p.iteration counts the search, too */, (double)p.evaluations, p.seconds},
-           done = fmax(has[k], was);
+           has[] = {0 /* p.iteration counts the search, too */, (double)p.evaluations, p.seconds};
     if (limit == 0 || !strcmp(p.stage, "done"))
         return 0;
-    if (is_requested(request, name) && limit < done)
-        return fail(f, EX_USAGE, "--%s is '%g', but the run in %s has already done %g: expected more", name, limit,
-                    s->dir, done);
+    if (is_requested(request, name) && limit < fmax(has[k], was))
+        return fail(f, EX_USAGE,
+                    limit < has[k]
+                        ? "--%s is '%g', but the run in %s has already done %g: expected more"
+                        : "--%s is '%g', but the run in %s has ended because of its limit of %g: expected more",
+                    name, limit, s->dir, limit < has[k] ? has[k] : was);
     if (reached && limit <= was && !is_requested(request, "quiet")) {
         char text[160];
         snprintf(text, sizeof text, "the limit --%s %g is already reached: a higher one continues the run", name,
@@ -326,6 +330,30 @@ static int check_limits(const wvgd_session *s, const wvgd_request *request, fail
     return code;
 }
 
+/* Takes what the user has changed. A run that has converged keeps its limits. */
+static int take_changes(wvgd_session *s, const wvgd_request *request, failure *f)
+{
+    failure none;
+    json_t *before = NULL, *options = json_object_get(s->asked, "options"), *old = json_copy(options);
+    int code = old ? change_record(s->asked, request, f) : fail(f, EX_SOFTWARE, "no memory for the record of the run");
+    if (!strcmp(s->checkpoint, NEXT_FILE) || read_run(s->dir, &before, &none))
+        before = NULL;
+    const char *stop = json_string_value(json_object_get(before, "stop"));
+    bool ended = stop &&
+                 (!strcmp(stop, wvgd_stop_name(WVGD_CONVERGED)) || !strcmp(stop, wvgd_stop_name(WVGD_FINISHED)));
+    for (size_t k = 0; k < sizeof limits / sizeof *limits && !code && ended; k++) {
+        char text[160];
+        if (!is_requested(request, limits[k].option))
+            continue;
+        json_object_set(options, limits[k].option, json_object_get(old, limits[k].option));
+        snprintf(text, sizeof text, "warning: --%s has no effect: the run has converged", limits[k].option);
+        tell(request, text);
+    }
+    json_decref(before);
+    json_decref(old);
+    return code;
+}
+
 static int begin_again(wvgd_session *s, const char *dir, const wvgd_request *request, failure *f)
 {
     void *state = NULL;
@@ -338,7 +366,7 @@ static int begin_again(wvgd_session *s, const char *dir, const wvgd_request *req
     if (!code)
         code = read_begun(s, &state, &size, f);
     if (!code && request)
-        code = change_record(s->asked, request, f);
+        code = take_changes(s, request, f);
     if (!code)
         code = restore(s, dir, &trust, state, stored_state_size(s->asked, size), f);
     if (!code && request)
@@ -440,6 +468,8 @@ static int load(wvgd_session *s, const char *dir, const wvgd_request *request, f
         code = set_directory(s, dir, f);
     if (!code)
         code = load_saved(&s->saved, dir, &trust, f);
+    if (!code && trust.named && !needs_model(s->saved.asked))
+        tell(request, "warning: --model has no effect: this run needs no model");
     s->fit = s->saved.fit;
     if (!code)
         code = read_run(dir, &s->run, f);

@@ -7,14 +7,14 @@
 #include <string.h>
 #include <strings.h>
 
-/* Does the target have no values but 0 and 1? */
-static bool is_binary(const regression_data *d)
+/* Does a target have no values but 0 and 1? */
+static bool is_binary(row_shares *shares, size_t rows, const double *y)
 {
     bool binary = true;
     failure ignored; /* what comes after it fails, too */
-    for (size_t i = 0; i < d->rows && binary; i++)
-        binary = d->y[i] == 0 || d->y[i] == 1;
-    return !share_all(d->source.csv.shares, &binary, &ignored) && binary;
+    for (size_t i = 0; i < rows && binary; i++)
+        binary = y[i] == 0 || y[i] == 1;
+    return !share_all(shares, &binary, &ignored) && binary;
 }
 
 static char *finish(FILE *s, char **text)
@@ -70,32 +70,35 @@ static void put_level_warnings(FILE *s, const data_table *t)
     }
 }
 
-/* Lines that a function writes. */
-static char *collect(void (*put)(FILE *s, const data_table *t), const data_table *t)
+char *glm_hints(const glm_data *g)
+{
+    char *text = NULL;
+    size_t size;
+    bool binary = is_binary(g->table.csv.shares, g->rows.rows, g->rows.y), trials = g->rows.trials != NULL;
+    FILE *s = open_memstream(&text, &size);
+    if (s)
+        put_column_hints(s, &g->table);
+    if (s && binary && !trials && g->likelihood != WV_BERNOULLI)
+        fprintf(s, "the response has only two values, and the likelihood is %s: did you mean --likelihood bernoulli?\n",
+                g->family);
+    return finish(s, &text);
+}
+
+char *level_warnings(const data_table *t)
 {
     char *text = NULL;
     size_t size;
     FILE *s = open_memstream(&text, &size);
     if (s)
-        put(s, t);
+        put_level_warnings(s, t);
     return finish(s, &text);
-}
-
-char *column_hints(const data_table *t)
-{
-    return collect(put_column_hints, t);
-}
-
-char *level_warnings(const data_table *t)
-{
-    return collect(put_level_warnings, t);
 }
 
 char *table_hints(const regression_data *d)
 {
     char *text = NULL;
     size_t size;
-    bool binary = is_binary(d);
+    bool binary = is_binary(d->source.csv.shares, d->rows, d->y);
     FILE *s = open_memstream(&text, &size);
     if (s && d->moved)
         fprintf(s, "the target is %s, because the last column is ignored: --target names another one\n", d->target);

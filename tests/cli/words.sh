@@ -62,8 +62,11 @@ expect 66 'none is not a run directory: it has neither run.json nor checkpoint' 
 expect 0 anything "$wvgd" fit mixture --data mixture.json --max-iter 2 --quiet --out two
 grep -q 'not converged within 2 iterations (9 with those of the search and the final draws), ' stdout || complain "what are 9 iterations? $(head -2 stdout)"
 expect 0 'the limit --max-iter 2 is already reached: a higher one continues the run' "$wvgd" fit --resume two
-expect 64 "max-iter is '1', but the run in two has already done 2: expected more" "$wvgd" fit --resume two --max-iter 1
+expect 64 "max-iter is '1', but the run in two has ended because of its limit of 2: expected more" "$wvgd" fit --resume two --max-iter 1
 expect 0 silence "$wvgd" fit --resume two --max-iter 100 --quiet
+expect 0 'max-evaluations has no effect: the run has converged' "$wvgd" fit --resume two --max-evaluations 10
+! grep -q 'more than --max-evaluations' stderr || complain "a limit that has no effect is said to be exceeded"
+expect 0 'model has no effect: this run needs no model' "$wvgd" sample two --model nothing.so -n 2
 expect 0 'starts .* led to modes .*: resume the fit first' "$wvgd" fit mixture --data mixture.json --max-evaluations 100 --quiet --out little
 grep -q 'raise --max-evaluations' stderr || complain "a fit that a limit has ended is not to be resumed: $(cat stderr)"
 ! grep -E -- '--(starts|particles)' stderr || complain "what cannot change in a resumed fit is to be changed"
@@ -97,6 +100,7 @@ table() { # PATTERN TEXT [OPTION...]
 table 'table.csv:1: column 1 has no name: if the first field is a row name, write the file without row names \(R: row.names = FALSE, pandas: index = False\)' ',a,y\n1,2,0\n2,3,1\n'
 table 'table.csv:2: found 3 fields, expected 2 as in the header: if the first field is a row name, write' 'a,y\n1,2,0\n2,3,1\n'
 table 'column a: found "1,5", expected a number with a decimal point' '"a";"y"\n1,5;0\n2,5;1\n'
+table 'table.csv:1: fields seem to be separated by commas, not by semicolons: leave out --delimiter' 'a,y\n1,0\n2,1\n' --delimiter ';'
 table 'fields are separated by blanks, expected commas, semicolons or tabs' 'a y\n1 0\n2 1\n'
 table 'column 2: another column has the name "a", too: rename one of them' 'a,a,y\n1,2,0\n2,3,1\n'
 table 'found the number 1, expected a header with column names: write one as the first line' '1,0\n2,1\n'
@@ -121,6 +125,9 @@ printf 'a,y\n1,0\n2,1\n3,1\n' >two.csv
 expect 64 "prior-sd is '0': expected a number above 0$" "$wvgd" fit logistic --data two.csv --prior-sd 0 --out wrong
 expect 64 "prior-sd is '1,2': expected one number, such as 1.2" "$wvgd" fit logistic --data two.csv --prior-sd 1,2 --out wrong
 expect 64 "prior-sds is '1,0.5,1,-1': the fourth value is -1, expected four numbers above 0" "$wvgd" fit gp --data two.csv --prior-sds 1,0.5,1,-1 --out wrong
+expect 0 'shard has no effect without wvgd-mpi' "$wvgd" fit logistic --data two.csv --shard rows --out shares
+expect 0 'the response has only two values, and the likelihood is poisson: did you mean --likelihood bernoulli' \
+    "$wvgd" fit glm --data two.csv --formula 'y ~ a' --likelihood poisson --out counts
 
 # ---- tables that are hardly what was meant -------------------------------------------------------------------------------------
 table 'found an empty field, expected a value in every row \(2 of 3 have none\): --missing drop leaves out 2 of 3 rows; --ignore a leaves out the column instead$' 'a,b,y\n1,1,0\n,2,1\nNA,3,1\n'

@@ -186,6 +186,11 @@ static char find_delimiter(const char *text)
     return best;
 }
 
+static const char *name_delimiter(char delimiter)
+{
+    return delimiter == ',' ? "commas" : delimiter == ';' ? "semicolons" : "tabs";
+}
+
 /* Files that are no tables, as their first lines tell. */
 static int check_kind(const char *path, const char *text, char delimiter, failure *f)
 {
@@ -205,6 +210,9 @@ static int check_kind(const char *path, const char *text, char delimiter, failur
                     path);
     if (*text == '{' || *text == '[')
         return fail(f, EX_DATAERR, "%s looks like JSON, expected CSV (wvgd models shows what each model takes)", path);
+    if (count_outside(text, find_delimiter(text)) && !count_outside(text, delimiter))
+        return fail(f, EX_DATAERR, "%s:1: fields seem to be separated by %s, not by %s: leave out --delimiter", path,
+                    name_delimiter(find_delimiter(text)), name_delimiter(delimiter));
     for (size_t i = 0; i < sizeof others / sizeof *others && !count_outside(text, delimiter); i++)
         if (count_outside(text, others[i].separator) && count_outside(second, others[i].separator))
             return fail(f, EX_DATAERR, "%s:1: fields are separated by %s, expected commas, semicolons or tabs", path,
