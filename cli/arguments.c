@@ -242,6 +242,13 @@ static int check_count(const arguments *a, failure *f)
     if (given(a, "formula") && !strchr(given(a, "formula"), '~'))
         return fail(f, EX_USAGE, "%s: unexpected argument '%s': put a formula in quotes: --formula 'y ~ x'", c->name,
                     extra);
+    if (given(a, "features") || given(a, "ignore"))
+        return fail(f, EX_USAGE, "%s: unexpected argument '%s': separate columns by commas, such as a,b", c->name,
+                    extra);
+    if (!strcmp(c->name, "summary"))
+        return fail(f, EX_USAGE,
+                    "summary: unexpected argument '%s': expected one DIR; wvgd compare %s %s compares runs", extra,
+                    a->word[0], extra);
     if (!strcmp(c->name, "predict"))
         return fail(f, EX_USAGE, "%s: unexpected argument '%s': expected one DIR, and --data FILE for the new rows",
                     c->name, extra);

@@ -31,11 +31,14 @@ const command fit_command = {
     "# logistic regression; the target is the last column of the file\nwvgd fit logistic --data data/iris.csv "
     "--standardize --out iris\n# linear regression of another column on the others but y\nwvgd fit linear --data "
     "data/iris.csv --target petal_width "
-    "--ignore y --standardize --out width\n# options from a file\nwvgd fit --config iris.json --out iris2\n# your own "
+    "--ignore y --standardize --out width\n# counts, with a formula as in R\nwvgd fit glm --data data/breaks.csv "
+    "--formula 'breaks ~ wool*tension' "
+    "--likelihood poisson --out breaks\n# options from a file\nwvgd fit --config iris.json --out iris2\n# your own "
     "model, compiled to a shared object\nwvgd fit ./model.so --data data.json --out mine\n# continue after Ctrl-C, or "
     "with a higher limit\nwvgd fit --resume iris --max-iter 10000\nwvgd fit --resume mine ./model.so\n",
     fit_option,
     "MODEL",
     run_fit,
-    "data target ignore standardize out particles seed threads max-seconds evidence-se resume overwrite quiet",
+    "data target ignore standardize formula likelihood missing prior out particles seed threads max-seconds "
+    "evidence-se resume overwrite quiet",
 };

@@ -100,7 +100,7 @@ void print_help(FILE *stream)
           stream);
     for (size_t i = 0; describe_command(i); i++)
         fprintf(stream, "  %-12s %s\n", describe_command(i)->name, describe_command(i)->line);
-    fprintf(stream, "\nFirst steps:\n");
+    fprintf(stream, "\nFirst steps (data/ is in the source tree):\n");
     for (const char *s = first_steps; *s; s += strcspn(s, "\n") + 1)
         fprintf(stream, "  %.*s\n", (int)strcspn(s, "\n"), s);
     fputs("\nResults go to stdout, progress and messages to stderr. Exit codes:\n", stream);

@@ -69,11 +69,11 @@ static int explain_signal(const wvgd_session *s, const char *dir, failure *f)
     if (!wvgd_session_fit(s))
         return fail(f, EXIT_INTERRUPTED, "interrupted; the results so far are in %s", dir);
     wvgd_get_results(wvgd_session_fit(s), &r);
-    return fail(f, EXIT_INTERRUPTED,
-                r.stop != WVGD_CONVERGED && r.stop != WVGD_FINISHED
-                    ? "interrupted; wvgd fit --resume %s continues"
-                    : "interrupted, but the run in %s had already finished",
-                dir);
+    const char *name = wvgd_session_model(s)->name;
+    if (r.stop == WVGD_CONVERGED || r.stop == WVGD_FINISHED)
+        return fail(f, EXIT_INTERRUPTED, "interrupted, but the run in %s had already finished", dir);
+    return fail(f, EXIT_INTERRUPTED, "interrupted; wvgd fit --resume %s%s%s continues", dir,
+                names_object(name) ? " " : "", names_object(name) ? name : "");
 }
 
 /* The results are printed even if they cannot be written. */

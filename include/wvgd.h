@@ -187,7 +187,8 @@ typedef struct {
 /* Called after every batch; a nonzero value stops the run, which then ends with the best state so far. */
 typedef int wvgd_progress_callback(void *self, const wvgd_progress *progress);
 
-/* Steps until the fit has ended. callback may be NULL. */
+/* Steps until the fit has ended. callback may be NULL. A fit that has ended does not go on, nor does one restored from
+ * what wvgd_save wrote after the end: make a new one with higher limits, or restore a state from before the end. */
 wvgd_status wvgd_run(wvgd_fit *fit, wvgd_progress_callback *callback, void *self, wvgd_error *error);
 
 /* Stops the iterations, as a progress callback can: the next ask, tell or step notices it. A step also notices it

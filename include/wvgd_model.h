@@ -15,9 +15,10 @@ extern "C" {
 
 /* The one call. Fills log_p[i] with the log density at z[i][0..dim) for i < n and, unless grad is NULL,
  * grad[i][0..dim) with its gradient there. z, log_p and grad are row-major and do not overlap; self is the
- * model's own. A point outside the support, or one that cannot be evaluated, gets log_p = -INFINITY and any gradient;
- * NaN counts as a bad point and is treated likewise. Return 0. Any other value means that the model itself has
- * failed: wvgd_step and wvgd_run return WVGD_E_MODEL, and ask for the same points if called again. */
+ * model's own. A point outside the support gets log_p = -INFINITY and any gradient. NaN
+ * has no weight either, but tells of an error: results count such points, and with many of them are unreliable. Return
+ * 0. Any other value means that the model itself has failed: wvgd_step and wvgd_run return WVGD_E_MODEL, and ask for
+ * the same points if called again. */
 typedef int wvgd_log_density(void *self, size_t n, const double *z, double *log_p, double *grad);
 
 typedef struct wvgd_model {
@@ -45,7 +46,7 @@ typedef struct wvgd_model {
 /* Calls model->close, if there is one, once. Accepts NULL, and a model that is already closed. */
 void wvgd_model_close(wvgd_model *model);
 
-/* The log density of one point; fills grad[dim] unless it is NULL. NaN or -INFINITY: no density there. */
+/* The log density of one point; fills grad[dim] unless it is NULL. -INFINITY: no density there; NaN: an error. */
 typedef double wvgd_point_density(void *self, const double *z, double *grad);
 
 /* Makes *model out of a function of one point. self is passed on and must outlive the model.
@@ -61,11 +62,11 @@ int wvgd_model_threads(wvgd_model *model, const wvgd_model *inner, unsigned thre
 
 /* Makes *model from *inner, whose parameters have limits: lower[i] < theta_i < upper[i]. -INFINITY and INFINITY mean
  * no limit; a NULL array means no limits at all. The coordinates z of *model have no limits, and increase with theta:
- * theta is a logistic function of z between two limits, an exponential one with one limit, and z itself without. The
- * log density, and the gradient if *inner has one, are those of z, including the Jacobian. *inner is never evaluated
- * outside the limits, though rounding may put a point onto one. The evidence is the same. *inner is copied; what it
- * points to must outlive the model, and closing the model does not close it. Returns 0, or -1 if memory runs out,
- * model, inner or its log_density is NULL, or some lower limit is not below the upper one. */
+ * z = log((theta - lower)/(upper - theta)) between two limits, log(theta - lower) or -log(upper - theta) with one, and
+ * theta itself without. The log density, and the gradient if *inner has one, are those of z, including the Jacobian.
+ * *inner is never evaluated outside the limits, though rounding may put a point onto one. The evidence is the same.
+ * *inner is copied; what it points to must outlive the model, and closing the model does not close it. Returns 0, or -1
+ * if memory runs out, model, inner or its log_density is NULL, or some lower limit is not below the upper one. */
 int wvgd_model_bounded(wvgd_model *model, const wvgd_model *inner, const double *lower, const double *upper);
 
 /* theta[n][dim] of the points z[n][dim] of a model made by wvgd_model_bounded: of draws, say, for wvgd_describe. The

@@ -65,7 +65,8 @@ const char *wvgd_request_get(const wvgd_request *request, const char *name);
  * model, set `trust-model` by wvgd_request_set. */
 wvgd_status wvgd_request_read(wvgd_request *request, const char *path, wvgd_error *error);
 
-/* What run.json will say under `command`, copied. NULL, the default: the command line that would do the same. */
+/* What run.json will say under `command`, copied. NULL, the default: the command line that would do the same with a
+ * model by name. */
 wvgd_status wvgd_request_command(wvgd_request *request, const char *command, wvgd_error *error);
 
 /* Called with one line for the user, without a newline, for what is not an error: a solver other than the requested one
@@ -106,7 +107,7 @@ typedef struct {
 /* Sessions of this request fit *own instead of a model by name; own NULL undoes this. *own is not copied: it and what
  * it points to must outlive these sessions. wvgd_resume continues such a run only with the same dimension, names,
  * curves and prior; wvgd_load needs no model. run.json calls the model model.name, which must not be the name of a
- * file; NULL: "density". */
+ * file; NULL: "density". A curve of scale 0, or without room between low and high, is refused. */
 wvgd_status wvgd_request_own(wvgd_request *request, const wvgd_own_model *own, wvgd_error *error);
 
 /* ---- a session --------------------------------------------------------------------------------------------------- */
@@ -120,7 +121,8 @@ wvgd_session *wvgd_open(const wvgd_request *request, wvgd_error *error);
 /* Continues the run in dir from its checkpoint, as if it had never stopped. request may be NULL, or change
  * `max-iter`, `max-evaluations`, `max-seconds`, `threads`, `checkpoint-every`, `output-draws`, and say where the same
  * `data` are now. A model that is a shared object is loaded only if request names it again (`model`), or if
- * `trust-model` allows the one that the run names. */
+ * `trust-model` allows the one that the run names. The run of a model of your own needs a request with
+ * wvgd_request_own. */
 wvgd_session *wvgd_resume(const char *dir, const wvgd_request *request, wvgd_error *error);
 
 /* New cells from the draws of the run in dir, which has ended and used the staged solver: nothing is fitted again,

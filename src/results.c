@@ -99,7 +99,7 @@ static void warn_loss(wvgd_fit *f)
                     "the components lose %.3g nats of the log evidence; what they could not gain is due to their "
                     "family (see gain and loss of each): %s",
                     loss,
-                    wv_fit_hurried(f)            ? "resume the fit first"
+                    wv_fit_hurried(f)            ? "let the fit converge first"
                     : f->opt.family != WVGD_FULL ? "try --family full"
                                                  : "use more --particles");
 }
@@ -146,7 +146,7 @@ static void warnings(wvgd_fit *f)
                     f->trace.last.distortion.value);
     if (isnan(f->outcome.bound.value))
         add_warning(f, "a limit was reached while the cells were made: particles and components may be rough, and "
-                       "there is no bound; resume the run");
+                       "there is no bound; resume the run, or fit again with a higher limit");
     if (f->count.evaluations > f->size.evaluations)
         add_warning(f, "the fit took %zu evaluations, more than --max-evaluations, because the final draws need them",
                     f->count.evaluations);

@@ -26,6 +26,8 @@ __attribute__((format(printf, 2, 3))) static void say(wvgd_fit *f, const char *f
     f->messages.reasons++;
 }
 
+enum { NAME_ROOM = 48 };
+
 double wv_verdict_unseen(const wvgd_fit *f)
 {
     double W = (double)f->modes.distinct, n = (double)f->explore.wide;
@@ -59,7 +61,7 @@ bool wv_verdict_lacks_components(const wvgd_fit *f)
     return f->staged && f->mix.K >= f->opt.components;
 }
 
-static const char resume_first[] = "resume the fit first"; /* what it lacks may come by itself */
+static const char resume_first[] = "let the fit converge first"; /* what it lacks may come by itself */
 
 /* What to do where the fitted distribution is not close enough to the posterior. */
 static const char *remedy(const wvgd_fit *f)
@@ -84,8 +86,8 @@ static void about_convergence(wvgd_fit *f)
         say(f,
             "a limit stopped the fit that made the draws before it had converged: resume it and make the cells again");
     else if (f->stop == WVGD_TIME_UP || f->stop == WVGD_STOPPED)
-        say(f, "the fit was stopped before it had converged: resume it%s",
-            f->stop == WVGD_TIME_UP ? " with a higher --max-seconds" : "");
+        say(f, "the fit was stopped before it had converged: resume it, or fit again%s",
+            f->stop == WVGD_TIME_UP ? ", with a higher --max-seconds" : "");
     else if (f->stop == WVGD_MAX_EVALUATIONS)
         say(f, "the fit has not converged within %zu evaluations: raise --max-evaluations", f->size.evaluations);
     else if (!wv_fit_converged(f) && (!f->staged || f->count.iteration >= f->opt.max_iter))
@@ -130,7 +132,7 @@ static void about_weights(wvgd_fit *f)
         say(f, "the standard error of the log evidence is %.3g, not below %g, because the weights are uneven: %s",
             f->outcome.evidence.se, evidence_limit(f), remedy(f));
     if (f->outcome.pareto_k > limit)
-        say(f, "Pareto k-hat %.2f is above %.2f, so the draws do not cover the tails: %s", f->outcome.pareto_k, limit,
+        say(f, "Pareto k-hat %.3f is above %.3f, so the draws do not cover the tails: %s", f->outcome.pareto_k, limit,
             remedy(f));
 }
 
@@ -306,7 +308,7 @@ static void about_starts(wvgd_fit *f)
             "%zu of %zu starts at the scale of %s led to modes with noticeable mass, so modes may have been missed: %s",
             hits, wide, scale_of_starts(f), resume_first);
     else if (unsure) {
-        char which[64] = "this mode was";
+        char which[NAME_ROOM] = "this mode was";
         if (f->modes.relevant > 1)
             snprintf(which, sizeof which, "%zu of these %zu modes %s", unsure, f->modes.relevant,
                      unsure > 1 ? "were" : "was");
@@ -347,8 +349,6 @@ static void about_modes(wvgd_fit *f)
             : f->D <= WVGD_DIFFERENCES ? "use --solver staged and --estimator natural, which take differences"
                                        : "it needs gradients, which the model does not have");
 }
-
-enum { NAME_ROOM = 48 };
 
 static const char *parameter_name(const wvgd_fit *f, size_t i, char name[NAME_ROOM])
 {
@@ -474,8 +474,8 @@ static void in_favour_of_search(wvgd_fit *f)
             f->explore.starts, f->modes.relevant, plural, f->explore.wide, scale_of_starts(f));
     else
         say(f,
-            "%zu starts led to %zu mode%s; if modes attract starts about equally, %.2g modes have been missed "
-            "(estimated from the %zu starts at the scale of %s)",
+            "%zu starts led to %zu mode%s; expected number of modes not found: %.3g, if modes attract starts about "
+            "equally (from the %zu starts at the scale of %s)",
             f->explore.starts, f->modes.relevant, plural, unseen, f->explore.wide, scale_of_starts(f));
 }
 

@@ -1218,7 +1218,7 @@ static int compare_texts(const void *a, const void *b)
 static const char *read_value(const source *s, const char *field, double *x, char text[LEVELS_ROOM])
 {
     if (is_missing(field))
-        return "a value: a row without one cannot be predicted";
+        return "a value: a row without one cannot be predicted, so leave it out";
     if (s->kind == COLUMN_NUMERIC)
         return read_number(field, x);
     if (s->kind == COLUMN_BOOLEAN) {

@@ -43,6 +43,7 @@ static const char *meant(const char *name)
                                             {"negative_binomial", "negbinomial"},
                                             {"negative-binomial", "negbinomial"},
                                             {"nb", "negbinomial"},
+                                            {"negbin", "negbinomial"},
                                             {"neg_binomial_2", "negbinomial"}};
     const char *names[LIKELIHOODS + 1] = {NULL};
     for (size_t i = 0; i < sizeof likely / sizeof *likely; i++)

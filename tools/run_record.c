@@ -130,8 +130,11 @@ static int check_file(const json_t *reopen, const char *path, const char *key, f
     int code = hash_file(path, &hash, f);
     snprintf(text, sizeof text, "%016" PRIx64, hash);
     if (!code && strcmp(was, text))
-        code = fail(f, EX_TEMPFAIL, "%s has changed since the run began, or is another file: the run needs the same %s",
-                    path, strcmp(key, "data_hash") ? "model" : "data");
+        code =
+            fail(f, EX_TEMPFAIL,
+                 "%s has changed since the run began, or is another file: the run needs the same %s, and another one "
+                 "a new fit",
+                 path, strcmp(key, "data_hash") ? "model" : "data");
     return code;
 }
 
@@ -289,7 +292,7 @@ static int check_own(const json_t *asked, const char *dir, const opened_model *m
             differs = parts[i].called;
     }
     if (!differs && !json_equal(json_object_get(reopen, "curves"), curves))
-        differs = "prior";
+        differs = "prior, or other curves";
     if (!differs && json_is_true(json_object_get(reopen, "gradient")) && !model->model.has_gradient)
         differs = "density, which had gradients,";
     json_decref(m);
@@ -306,7 +309,7 @@ static int reopen_own(json_t *asked, const char *dir, opened_model *model, failu
     if (!model->own)
         return fail(f, EX_TEMPFAIL,
                     "the run in %s fits a density of another program, which must continue it: in Python, "
-                    "wvgd.fit(log_density, ..., out=\"%s\", resume=True)",
+                    "wvgd.fit(log_density, ..., out=\"%s\", resume=True); in C, wvgd_request_own and wvgd_resume",
                     dir, dir);
     if (!record_reopen_flag(asked, "own"))
         return fail(f, EX_TEMPFAIL, "the run in %s fits the model %s, not a density of your own", dir, name);
@@ -327,7 +330,7 @@ int open_again(json_t *asked, const char *dir, const model_trust *trust, opened_
     if (model->own || record_reopen_flag(asked, "own"))
         return reopen_own(asked, dir, model, f);
     bool object = names_object(name);
-    if (!object && trust->named && strcmp(trust->named, name))
+    if (trust->named && (object ? !names_object(trust->named) : strcmp(trust->named, name) != 0))
         return fail(f, EX_USAGE, "the model of the run in %s is %s, not '%s'", dir, name, trust->named);
     int code = object ? choose_object(reopen, dir, trust, f) : 0;
     name = record_reopen(asked, "model");

@@ -146,7 +146,7 @@ static int check_start(const wvgd_session *s, failure *f)
     const wvgd_model *m = &s->model.model;
     const wvgd_options *o = &s->options;
     if (!m->has_gradient)
-        return fail(f, EX_USAGE, "--check-gradient: the model has no gradient to check");
+        return fail(f, EX_USAGE, "--check-gradient: the model has no gradient to check: leave out the option");
     return check_gradient(m,
                           &(gradient_points){o->particles, s->start, m->start && o->init != WVGD_INIT_NORMAL,
                                              o->init_scale, o->seed},

@@ -235,7 +235,7 @@ static void judge_tails(json_t *run)
     if (!heavy)
         return;
     if (heavy > 1)
-        snprintf(others, sizeof others, " (and of %zu others)", heavy - 1);
+        snprintf(others, sizeof others, " (and of %zu other%s)", heavy - 1, heavy > 2 ? "s" : "");
     snprintf(line, sizeof line,
              "%sthe tails of %.48s%s are so heavy (tail index %.2f, limit %g) that its sd, and perhaps its mean, is "
              "unreliable or does not exist: use its median and quantiles",

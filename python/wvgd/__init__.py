@@ -68,7 +68,7 @@ def fit(
     the same call, and all get the result, which does not depend on their number.
     progress: None shows a line in terminals and notebooks; a function is called with a wvgd.Progress after every batch.
     Options are keywords, as in docs/options.md with '_' for '-': wvgd.options_help(). Functions also take names, init,
-    metric, gradient: see wvgd.Fit. Models by name take all options of `wvgd fit`, such as target, standardize, formula,
+    gradient and work (see wvgd.Fit), and out, resume, overwrite and repeat. Models by name take all options of `wvgd fit`, such as target, standardize, formula,
     likelihood, out; prior is then a mapping of names to texts, such as {"slopes": "normal(0, 1)"}.
 
     out: a run directory, which wvgd summary, report and wvgd.load read; resume=True goes on with the run in it, or returns

@@ -87,7 +87,7 @@ function tiles() {
             "Modes",
             modes.starts ? count(modes.found) : "\u2013",
             modes.starts
-                ? `from ${plural(modes.starts, "start")}; ${count(modes.hit_once)} found only once; ${modes.expected_unseen == null ? "too few to estimate how many are missed" : `${format(modes.expected_unseen, 2)} missed by estimate`}`
+                ? `from ${plural(modes.starts, "start")}; ${count(modes.hit_once)} found only once; ${modes.expected_unseen == null ? "too few to estimate how many are missed" : `expected number not found: ${format(modes.expected_unseen, 3)}`}`
                 : "not searched for",
         ),
         walks(run.certificate),

@@ -67,7 +67,7 @@ expect 0 silence "$wvgd" fit --resume two --max-iter 100 --quiet
 expect 0 'max-evaluations has no effect: the run has converged' "$wvgd" fit --resume two --max-evaluations 10
 ! grep -q 'more than --max-evaluations' stderr || complain "a limit that has no effect is said to be exceeded"
 expect 0 'model has no effect: this run needs no model' "$wvgd" sample two --model nothing.so -n 2
-expect 0 'starts .* led to modes .*: resume the fit first' "$wvgd" fit mixture --data mixture.json --max-evaluations 100 --quiet --out little
+expect 0 'starts .* led to modes .*: let the fit converge first' "$wvgd" fit mixture --data mixture.json --max-evaluations 100 --quiet --out little
 grep -q 'raise --max-evaluations' stderr || complain "a fit that a limit has ended is not to be resumed: $(cat stderr)"
 ! grep -E -- '--(starts|particles)' stderr || complain "what cannot change in a resumed fit is to be changed"
 expect 0 anything "$wvgd" fit mixture --data mixture.json --solver joint --max-iter 1 --quiet --overwrite --out two
