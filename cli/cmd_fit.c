@@ -32,7 +32,7 @@ const command fit_command = {
     "--standardize --out iris\n# linear regression of another column on the others but y\nwvgd fit linear --data "
     "data/iris.csv --target petal_width "
     "--ignore y --standardize --out width\n# counts, with a formula as in R\nwvgd fit glm --data data/breaks.csv "
-    "--formula 'breaks ~ wool*tension' "
+    "--formula 'breaks ~ wool' "
     "--likelihood poisson --out breaks\n# options from a file\nwvgd fit --config iris.json --out iris2\n# your own "
     "model, compiled to a shared object\nwvgd fit ./model.so --data data.json --out mine\n# continue after Ctrl-C, or "
     "with a higher limit\nwvgd fit --resume iris --max-iter 10000\nwvgd fit --resume mine ./model.so\n",

@@ -79,7 +79,7 @@ objects=$(dirname "$wvgd")/tests
 cp "$objects/plugin.so" "$objects/failing.so" "$objects/empty.so" .
 expect 0 silence "$wvgd" fit ./plugin.so --config 3 --particles 2 --quiet --out plugged
 expect 75 'run with your permissions: give --model MODEL.so, or load .* with --trust-model' "$wvgd" quantize plugged --particles 3
-expect 75 'failing.so has changed since the run began, or is another file: the run needs the same model$' "$wvgd" quantize plugged --particles 3 --model ./failing.so
+expect 75 'failing.so has changed since the run began, or is another file: the run needs the same model, and another one a new fit$' "$wvgd" quantize plugged --particles 3 --model ./failing.so
 expect 65 'the model of the run, ./plugin.so, makes no predictions' "$wvgd" predict plugged --data mixture.json
 expect 75 'run with your permissions: name it again after --resume DIR, or load .* with --trust-model' "$wvgd" fit --resume plugged
 expect 0 anything "$wvgd" fit ./plugin.so --config 3 --estimator score --max-iter 3 --particles 2 --quiet --out score
@@ -176,7 +176,7 @@ expect 0 anything "$wvgd" fit logistic --data table.csv --quiet --overwrite --ou
 grep -q 'nan' stdout && complain "NaN in a sentence: $(grep nan stdout)"
 grep -q 'too few to$' stdout || complain "missed modes are estimated from hardly any starts: $(grep starts stdout)"
 awk 'BEGIN { print "x,spend"; srand(1); for (i = 0; i < 40; i++) print i / 10 "," 40000 + 100 * i + 8000 * rand() }' >table.csv
-expect 0 "warning: prior-data conflict: the mean of spend is [0-9.e+]+, but 90 % of the draws from the prior have it between .* leave out --prior-sd for priors scaled to the data, or try --prior-sd 5e\\+04" "$wvgd" fit linear --data table.csv --prior-sd 1 --quiet --overwrite --out meant
+expect 0 "warning: prior-data conflict: the mean of spend is [0-9.e+]+, but the prior expects it between .* leave out --prior-sd for priors scaled to the data, or try --prior-sd 5e\\+04" "$wvgd" fit linear --data table.csv --prior-sd 1 --quiet --overwrite --out meant
 expect 0 anything "$wvgd" fit linear --data table.csv --quiet --overwrite --out meant
 grep -q conflict stderr && complain "priors scaled to the data conflict with them"
 expect 0 anything "$wvgd" fit linear --data table.csv --prior-sd 5e4 --quiet --overwrite --out meant
