@@ -22,7 +22,8 @@
 #include "support/oracle1d.h"
 #include "support/targets.h"
 #include "support/test_random.h"
-#include "update/update.h"
+#include "update/quadratic.h"
+#include "update/reparam.h"
 #include "weights.h"
 #include "wvgd.h"
 
@@ -222,6 +223,49 @@ static wv_update gather(rig *r, size_t j, double *mu, double *root)
                        .rho = 1};
 }
 
+/* Gradient of ELBO_j = Cov_qj(T, log p~ - log q) = F (natural target - current), then the chain rule to
+ * (mu, log sigma). */
+static void elbo_gradient_1d(const wv_update *c, const double natural[2], double gradient[2])
+{
+    double s2 = c->root[0] * c->root[0], d0 = natural[0] - c->mu[0] / s2, d1 = natural[1] + 1 / (2 * s2),
+           F[3] = {0, 0, 0}, e1 = 0, e2 = 0;
+    for (size_t k = 0; k < c->n; k++) {
+        e1 += c->u[k] * c->x[k];
+        e2 += c->u[k] * c->x[k] * c->x[k];
+    }
+    for (size_t k = 0; k < c->n; k++) {
+        double t1 = c->x[k] - e1, t2 = c->x[k] * c->x[k] - e2;
+        F[0] += c->u[k] * t1 * t1;
+        F[1] += c->u[k] * t1 * t2;
+        F[2] += c->u[k] * t2 * t2;
+    }
+    double g0 = F[0] * d0 + F[1] * d1, g1 = F[1] * d0 + F[2] * d1; /* in the natural parameters mu/s2, -1/(2 s2) */
+    gradient[0] = g0 / s2;
+    gradient[1] = -2 * g0 * c->mu[0] / s2 + g1 / s2;
+}
+
+/* The estimates behind a step: gradient of ELBO_j in (mu, log sigma), and the natural parameters (coefficients of z and
+ * z^2) that the step aims at. */
+static void target_1d(const wv_step *s, const wv_update *c, double gradient[2], double natural[2])
+{
+    if (c->estimator == WVGD_REPARAM) {
+        wv_reparam_gradient(s, c, gradient, gradient + 1);
+        gradient[0] /= c->root[0];
+        natural[0] = natural[1] = NAN;
+        return;
+    }
+    size_t mark = wv_arena_mark(s->arena);
+    wv_quadratic l = wv_quadratic_room(s, c);
+    if (wv_quadratic_fit(s, c, &l)) {
+        /* log p~ ~ a0 y + (X - 1) y^2/2 with y = (z - m)/sd */
+        double sd = c->root[0], m = c->mu[0] + sd * l.m.mean[0], s2 = sd * sd;
+        natural[1] = (l.X[0] - 1) / (2 * s2);
+        natural[0] = l.a0[0] / sd - m * (l.X[0] - 1) / s2;
+        elbo_gradient_1d(c, natural, gradient);
+    }
+    wv_arena_release(s->arena, mark);
+}
+
 /* What another batch of the state tells. */
 static values estimate(rig *r)
 {
@@ -240,7 +284,7 @@ static values estimate(rig *r)
         v.cell[j][BETA] = now.beta[j];
         v.cell[j][ELBO] = now.elbo[j];
         v.ess[j] = c.ess;
-        wv_update_target_1d(&r->step, &c, &v.cell[j][GRAD_MU], &v.cell[j][NATURAL_1]);
+        target_1d(&r->step, &c, &v.cell[j][GRAD_MU], &v.cell[j][NATURAL_1]);
     }
     wvgd_free(f);
     return v;

@@ -208,13 +208,12 @@ static double choose_ridge(const wv_quadratic *l, const double *S, double total,
     return lambda;
 }
 
-/* rows of `a` and of its columns scaled: a_ik *= left_i right_k */
-static void scale_both(size_t D, const double *left, double sign_left, const double *right, double sign_right,
-                       double *a)
+/* a_ik times root_i, or over it, and over root_k */
+static void scale_both(size_t D, const double *root, bool times, double *a)
 {
     for (size_t i = 0; i < D; i++)
         for (size_t k = 0; k < D; k++)
-            a[i * D + k] *= (sign_left > 0 ? left[i] : 1 / left[i]) * (sign_right > 0 ? right[k] : 1 / right[k]);
+            a[i * D + k] *= (times ? root[i] : 1 / root[i]) * (1 / root[k]);
 }
 
 /* l->E and l->c: eigenvectors and eigenvalues of Cov(z), which for all but diagonal families has the eigenvectors of
@@ -228,8 +227,8 @@ static bool to_eigenvectors(const wv_step *s, const wv_update *c, wv_quadratic *
     if (diag) {
         for (size_t i = 0; i < D; i++)
             root[i] = sqrt(l->M[i * D + i]);
-        scale_both(D, root, -1, root, -1, l->E);
-        scale_both(D, root, 1, root, -1, l->S);
+        scale_both(D, root, false, l->E);
+        scale_both(D, root, true, l->S);
     }
     if (!wv_square_eigenvectors(s->arena, D, l->E, l->c))
         return false;
@@ -243,7 +242,7 @@ static bool to_eigenvectors(const wv_step *s, const wv_update *c, wv_quadratic *
         }
     }
     if (!diag)
-        scale_both(D, root, 1, root, -1, l->S);
+        scale_both(D, root, true, l->S);
     for (size_t i = 0; i < D; i++)
         for (size_t k = 0; k <= i; k++)
             l->S[i * D + k] = l->S[k * D + i] = l->S[i * D + k] + l->S[k * D + i];
@@ -259,11 +258,11 @@ static void from_eigenvectors(const wv_update *c, wv_quadratic *l, const double 
         for (size_t k = 0; k < D; k++)
             l->S[i * D + k] /= l->c[i] + l->c[k] + 2 * lambda;
     if (!diag)
-        scale_both(D, root, -1, root, -1, l->S);
+        scale_both(D, root, false, l->S);
     wv_square_multiply(D, CblasNoTrans, l->S, CblasNoTrans, l->E, l->S2);
     wv_square_multiply(D, CblasTrans, l->E, CblasNoTrans, l->S2, l->X);
     if (diag)
-        scale_both(D, root, -1, root, -1, l->X);
+        scale_both(D, root, false, l->X);
 }
 
 /* X through the eigenvectors of Cov(z). */
@@ -363,8 +362,8 @@ bool wv_quadratic_slopes(const wv_step *s, const wv_update *c, wv_quadratic *l, 
         root[i] = sqrt(l->M[i * D + i]);
     memcpy(cov, l->m.cov, D * D * sizeof *cov);
     memcpy(C, l->C, D * D * sizeof *C);
-    scale_both(D, root, -1, root, -1, cov);
-    scale_both(D, root, 1, root, -1, C);
+    scale_both(D, root, false, cov);
+    scale_both(D, root, true, C);
     bool summed = enough(c, l) && regress_by_series(s, l, cov, C, 0, 1),
          found = summed || regress_by_eigenvectors(s, c, l);
     for (size_t i = 0; found && i < D; i++)
