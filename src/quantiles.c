@@ -160,12 +160,11 @@ static distribution distribute_sorted(size_t n, const uint32_t *order, const dou
 }
 
 /* Those of n draws that have weight. */
-static distribution distribute(size_t n, const double *v, const double *omega, const double *value, size_t ld,
-                               wv_arena *arena)
+static distribution distribute(size_t n, const double *v, const double *value, size_t ld, wv_arena *arena)
 {
     uint32_t *order = wv_arena_take_index(arena, n);
     size_t count = sort_draws(n, v, value, ld, false, order, arena);
-    return distribute_sorted(count, order, v, omega, value, ld, arena);
+    return distribute_sorted(count, order, v, NULL, value, ld, arena);
 }
 
 /* sds of the components of the mixture along coordinate c: from the arena. */
@@ -338,7 +337,7 @@ static bool find_one(const wv_moments_input *in, const shared *s, size_t k, size
     distribution d = {0};
     course how = NOT_FINITE;
     if (finite) {
-        d = distribute(in->draws->n, in->v, NULL, value, ld, in->arena);
+        d = distribute(in->draws->n, in->v, value, ld, in->arena);
         how = find_course(in, k, &d, &c);
     }
     for (size_t l = 0; l < P; l++) {
@@ -381,7 +380,7 @@ void wv_quantiles_plain(size_t n, const double *v, size_t m, const double *value
         bool finite = true;
         for (size_t i = 0; i < n; i++)
             finite = finite && (!(v[i] > 0) || isfinite(value[i * m + k]));
-        distribution d = distribute(n, v, NULL, value + k, m, arena);
+        distribution d = distribute(n, v, value + k, m, arena);
         for (size_t l = 0; l < P; l++) {
             double error = 0, q = finite ? find(&d, p[l]) : NAN;
             for (size_t i = 0; i < n; i++) {

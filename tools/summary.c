@@ -438,13 +438,22 @@ static size_t choose_telling(const json_t *each, size_t n, size_t most, size_t *
     return count;
 }
 
+/* Of modes, the heaviest first: how many have a mass that the table can show. */
+static size_t count_weighty(const json_t *each)
+{
+    size_t n = 0;
+    while (n < json_array_size(each) && !(number_at(json_array_get(each, n), "mass") < 5e-6))
+        n++;
+    return n;
+}
+
 /* Modes, if there are several: masses, particles, and the means in each of what tells them apart. */
 static void put_modes(FILE *s, const json_t *run, size_t most, const char *dir)
 {
     enum { TELLING = 4, LIST = 20 }; /* lines of 100 columns */
     const json_t *each = json_object_get(json_object_get(run, "modes"), "each"),
                  *names = json_object_get(json_object_get(run, "posterior"), "names");
-    size_t n = json_array_size(each), chosen[TELLING],
+    size_t n = count_weighty(each), others = json_array_size(each) - n, chosen[TELLING],
            columns = n < 2 ? 0 : choose_telling(each, json_array_size(names), TELLING, chosen);
     if (n < 2)
         return;
@@ -480,6 +489,8 @@ static void put_modes(FILE *s, const json_t *run, size_t most, const char *dir)
         putc('\n', s);
     }
     fputs("particles: those that lie in the mode; cells reach into other modes, so masses need not add up\n", s);
+    if (others)
+        fprintf(s, "%zu other%s that the search found: hardly any mass\n", others, others > 1 ? "s" : "");
     put_more(s, n, most, dir, "");
 }
 

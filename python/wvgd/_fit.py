@@ -29,7 +29,9 @@ def option_names() -> List[str]:
 
 
 def options_help() -> str:
-    """The options of a fit as text: name, values, default and one line of help each.
+    """The options of a fit as text: name, values, default and one line of help each. Defaults are those of wvgd.Fit;
+    wvgd.fit takes all cores as threads, and without particles most_particles=80. It also takes names, gradient, work,
+    out, resume, overwrite, repeat, checkpoint_every and output_draws.
 
     >>> print(options_help().splitlines()[1])
     particles (1..100000, default 5): number of particles; each represents one cell of the posterior
