@@ -199,6 +199,7 @@ static void bends(void **state)
     assert_false(wv_decide_look_for_bend(1e9, 720, 3, 0));
     assert_true(wv_decide_look_for_bend(1e9, 720, 0, 0.04) && !wv_decide_look_for_bend(1e9, 720, 0, 0.06)); /* walls */
     assert_true(wv_decide_bend(39, 100, 1) && !wv_decide_bend(41, 100, 1));
+    assert_true(wv_decide_tails_unbent(0.5) && !wv_decide_tails_unbent(0.8));
     assert_true(wv_decide_bend(9, 100, 2) && !wv_decide_bend(11, 100, 2));
 }
 

@@ -600,6 +600,11 @@ static void cauchys(trust_target *t, uint64_t seed)
     trust_product(t, seed, 2, &cauchy, 0, 1);
 }
 
+static void more_cauchys(trust_target *t, uint64_t seed)
+{
+    trust_product(t, seed, 5, &cauchy, 0, 1);
+}
+
 /* ---- bent: p[0] the sd of z[0], p[1] the bend -------------------------------------------------------------------- */
 static double banana_density(void *self, const double *z, double *grad)
 {
@@ -781,6 +786,7 @@ const trust_kind trust_kinds[] = {
     {"student, 5 df, D = 6", TRUST_COUNTED, student5},
     {"student, 3 df, D = 3", TRUST_COUNTED, student3},
     {"cauchy, D = 2", TRUST_COUNTED, cauchys},
+    {"cauchy, D = 5", TRUST_COUNTED, more_cauchys},
     {"mixture by the paper, D = 1", TRUST_COUNTED, paper},
     {"mixture of 5, D = 2", TRUST_COUNTED, mixture2},
     {"mixture of 4, D = 5", TRUST_COUNTED, mixture5},

@@ -173,6 +173,11 @@ bool wv_decide_bend(double bent, double straight, size_t modes)
     return bent < (modes > 1 ? wv_policy.bend_better_modes : wv_policy.bend_better) * straight;
 }
 
+bool wv_decide_tails_unbent(double fall)
+{
+    return fall < wv_policy.bend_fall;
+}
+
 /* ---- what walks and modes have shown ----------------------------------------------------------------------------- */
 bool wv_decide_point_matters(double log_w, double below)
 {

@@ -84,6 +84,8 @@ double wv_decide_bend_price(wv_prices p);
  * of the trial's draws that have no density. */
 bool wv_decide_look_for_bend(double wanted, double price, size_t tries, double walled);
 /* Whether a bend stays, by the draws that the evidence wants with it, and without it from that many modes. */
+/* fall: of log p~ far out in the coordinates that are no arguments, over that of a standard normal. */
+bool wv_decide_tails_unbent(double fall);
 bool wv_decide_bend(double bent, double straight, size_t modes);
 
 /* A point that a walk has found, where log p~/(m Z) is log_w, with this share of the posterior where the density is

@@ -414,20 +414,44 @@ static bool begin_bend(wvgd_fit *f)
            wv_bent_begin(f);
 }
 
+/* How steeply log p~ falls in the coordinates that are no arguments, as a share of what it does in a standard normal:
+ * the mean over draws of the trial farther out than all but a thousandth of that; 1 without such draws. Where it is
+ * small the posterior has tails of a power. No row or line makes a normal of these, and most of their mass is where
+ * draws of the trial are not. */
+static double fall_of_others(wvgd_fit *f)
+{
+    const wv_draws *d = &f->closing.draws;
+    const double quantile = 3.0902, most = 2; /* of a standard normal; of a draw */
+    size_t r = f->bend.r;
+    int others = (int)(f->D - r);
+    double c = 2 / (9.0 * others), beyond = others * pow(1 - c + quantile * sqrt(c), 3), fall = 0, n = 0;
+    for (size_t i = 0; i < d->n && d->shape.gradients && others; i++) {
+        const double *u = d->x + i * f->D + r;
+        double square = cblas_ddot(others, u, 1, u, 1);
+        if (!(square > beyond && d->log_p[i] > -INFINITY))
+            continue;
+        fall += fmin(fmax(-cblas_ddot(others, u, 1, d->grad + i * f->D + r, 1) / square, 0), most);
+        n++;
+    }
+    return n > 0 ? fall / n : 1;
+}
+
 /* Whether the trial in bent coordinates is better than that without, and misses no mode; if not, back to these. Maps
- * are fitted around the heaviest Gaussian: if a good one misses a mode, so will others. */
+ * are fitted around the heaviest Gaussian: if a good one misses a mode, so will others. So they will if tails are those
+ * of a power. */
 static bool keep_bend(wvgd_fit *f)
 {
-    bool covers = covers_modes(f), better = wv_decide_bend(f->growth.wanted, f->bent.wanted, f->bent.straight.K);
-    if (better && covers)
+    bool covers = covers_modes(f), better = wv_decide_bend(f->growth.wanted, f->bent.wanted, f->bent.straight.K),
+         heavy = wv_decide_tails_unbent(fall_of_others(f));
+    if (better && covers && !heavy)
         wv_bent_keep(f);
     else {
         wv_bent_leave(f);
         wv_mixture_fit_set_elbo(&f->fitting, f->bent.elbo);
     }
-    if (better)
+    if (better || heavy)
         wv_bent_forget(f);
-    return better && covers;
+    return better && covers && !heavy;
 }
 
 static wv_stage after_trial(wvgd_fit *f)
