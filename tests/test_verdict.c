@@ -84,6 +84,32 @@ static void easy_ones(void **state)
         }
 }
 
+/* Half of the mass in a spike inside of a slab, to which no gradient leads: nothing tells of it, and the fit is called
+ * reliable. What a search by gradients cannot know the verdict has to say itself. */
+static void what_cannot_be_known(void **state)
+{
+    (void)state;
+    enum { D = 5, K = 2 };
+    double weight[K] = {0.5, 0.5}, mean[K * D] = {0}, cov[K * D * D] = {0};
+    wvgd_model model;
+    for (size_t i = 0; i < D; i++) {
+        mean[D + i] = 1;
+        cov[i * D + i] = 1;
+        cov[(D + i) * D + i] = 1e-6;
+    }
+    assert_int_equal(target_mixture(&model, D, K, weight, mean, cov), 0);
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        wvgd_results r;
+        wvgd_options o = solver_options(WVGD_STAGED, 5, seed);
+        wvgd_fit *fit = judged(&model, &o, &r);
+        assert_near(r.evidence.value, log(0.5), 0.01);
+        assert_true(r.reliable);
+        assert_true(says(&r, "cannot find modes that are very narrow or that no gradient leads to"));
+        wvgd_free(fit);
+    }
+    wvgd_model_close(&model);
+}
+
 /* ---- against ----------------------------------------------------------------------------------------------------- */
 /* Neal's funnel in ten dimensions, and products of Cauchy densities: not reliable, or right: to 0.05 and 5 standard
  * errors, as tails that no draw has reached are allowed for by neither. */
@@ -477,6 +503,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(easy_ones),
+        cmocka_unit_test(what_cannot_be_known),
         cmocka_unit_test(hard_ones),
         cmocka_unit_test(rounded_away),
         cmocka_unit_test(improper),
