@@ -280,9 +280,9 @@ typedef struct wvgd_results {
 
     /* Of the sds: */
     const double *sd_se;  /* [D] standard errors of the sds, */
-    const double *tail_k; /* [D] and tail indices of (value - mean)^2, on which sds rest: the larger of Pareto k-hats of
-                           * weight (value - mean)^2 among the draws, and of the square in the posterior, each less
-                           * its standard error. NAN: too few draws to tell */
+    const double *tail_k; /* [D] and tail indices of (value - mean)^2, on which sds rest: the largest of Pareto k-hats
+                           * of weight (value - mean)^2 among the draws, and of the square in the posterior, each less
+                           * its standard error, and of what slopes in the tails tell. NAN: too few draws to tell */
     double tail_k_limit;  /* above it the sd, and perhaps the mean, is unreliable or does not exist: use the
                            * median and other quantiles */
 

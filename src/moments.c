@@ -587,6 +587,71 @@ static void estimate_errors(const wv_moments_input *in, const wv_moments_tilt *t
     wv_arena_release(in->arena, mark);
 }
 
+/* ---- tails ------------------------------------------------------------------------------------------------------- */
+/* Sums over the draws farthest out: of weights v, v r, and of v^2, v^2 r, v^2 r^2. */
+typedef struct {
+    double v, vr, vv, vvr, vvrr;
+} far_sums;
+
+/* nu by the mean of r, less a standard error. */
+static double degrees(const far_sums *s)
+{
+    double mean = s->vr / s->v, square = s->vvrr - 2 * mean * s->vvr + mean * mean * s->vv;
+    return -mean - 1 - sqrt(fmax(square, 0)) / s->v;
+}
+
+/* Index of the tail of x_k^2 by slopes, which tell more of it than the few draws far out: where the density of x_k
+ * falls like |x_k|^-(nu + 1), r = (x_k - mean) d.g has the mean -(nu + 1), for g the gradients and any d with d_k = 1.
+ * Here d is the regression of all coordinates on x_k, which in a Gaussian leaves no noise. The largest nu counts, of
+ * shares of the posterior beyond some distance: there may be a wide mode of little mass. k = 2 / nu, which is too large
+ * by as much as tails are not yet a power there. NAN: too few draws are far out. */
+static double slope_tail(const wv_moments_input *in, size_t k, const double *mean, const double *d)
+{
+    size_t n = in->draws->n, D = in->D, mark = wv_arena_mark(in->arena);
+    double *off = wv_arena_take(in->arena, n), nu = -INFINITY, last = 0;
+    uint32_t *order = wv_arena_take_index(in->arena, n);
+    far_sums s = {0, 0, 0, 0, 0};
+    for (size_t i = 0; i < n; i++)
+        off[i] = fabs(in->draws->x[i * D + k] - mean[k]);
+    wv_weights_order(n, off, order, in->arena);
+    for (size_t o = n; o-- > 0 && s.v < wv_policy.tail_slope_far;) {
+        size_t i = order[o];
+        double v = in->v[i],
+               r = (in->draws->x[i * D + k] - mean[k]) * cblas_ddot((int)D, d, 1, in->draws->grad + i * D, 1);
+        if (!(v > 0))
+            continue;
+        s.v += v;
+        s.vr += v * r;
+        s.vv += v * v;
+        s.vvr += v * v * r;
+        s.vvrr += v * v * r * r;
+        if (s.v * s.v < wv_policy.tail_slope_draws * s.vv || s.v < 2 * last)
+            continue;
+        last = s.v;
+        nu = fmax(nu, degrees(&s));
+    }
+    wv_arena_release(in->arena, mark);
+    return last > 0 ? 2 / fmax(nu, wv_policy.tail_slope_least) - wv_policy.tail_slope_excess : NAN;
+}
+
+/* Tail indices of the coordinates are no less than slopes say, where their sds have errors worth a warning. */
+static void look_at_slopes(const wv_moments_input *in, wv_moments to)
+{
+    size_t D = in->D, mark = wv_arena_mark(in->arena);
+    double *mean = wv_arena_take(in->arena, D), *root = wv_arena_take(in->arena, D * D),
+           *d = wv_arena_take(in->arena, D);
+    if (in->draws->shape.gradients && stein_holds(in) && wv_mixture_moments(in->mix, mean, root, in->arena))
+        for (size_t k = 0; k < D; k++) {
+            if (!(to.sd_se[k] > wv_policy.tail_harmless * sqrt(to.var[k])))
+                continue;
+            cblas_dgemv(CblasRowMajor, CblasNoTrans, (int)D, (int)D, 1, root, (int)D, root + k * D, 1, 0, d, 1);
+            cblas_dscal((int)D, 1 / d[k], d, 1);
+            to.tail_k[k] = fmax(to.tail_k[k], slope_tail(in, k, mean, d));
+        }
+    wv_arena_release(in->arena, mark);
+}
+
+/* ---- estimates --------------------------------------------------------------------------------------------------- */
 bool wv_moments_tilts(const wv_moments_input *in, const wv_moments_tilt *tilt)
 {
     size_t mark = wv_arena_mark(in->arena);
@@ -625,6 +690,8 @@ static bool estimate(const wv_moments_input *in, const wv_moments_tilt *tilt, si
         estimate_errors(in, tilt, &f, k, m - k < FUNCTIONS ? m - k : FUNCTIONS, u, to);
     if (to.sd_se)
         wv_weights_tail_indices(in->draws->n, in->v, m, value, ld, to.mean, to.var, to.sd_se, to.tail_k, in->arena);
+    if (to.sd_se && value == in->draws->x)
+        look_at_slopes(in, to);
     wv_arena_release(in->arena, mark);
     return tilt;
 }
