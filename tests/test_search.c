@@ -576,6 +576,47 @@ static void corners(void **state)
     wvgd_model_close(&model);
 }
 
+/* 0 in the box of self, [2], along every coordinate; its log evidence is 0. */
+static double boxed(void *self, const double *z, double *grad)
+{
+    const double *box = self;
+    for (size_t i = 0; i < 3; i++) {
+        if (!(z[i] > box[0] && z[i] < box[1]))
+            return -INFINITY;
+        if (grad)
+            grad[i] = 0;
+    }
+    return -3 * log(box[1] - box[0]);
+}
+
+/* Boxes much wider or narrower than the given scale are found; one far from 0 is not, and the error says what helps. */
+static void boxes(void **state)
+{
+    (void)state;
+    static double box[][2] = {{0, 1e-4}, {500, 5000}, {100, 101}};
+    for (size_t k = 0; k < 3; k++) {
+        wvgd_model model;
+        wvgd_options o = staged_options(5, 1);
+        wvgd_error error = {WVGD_OK, ""};
+        assert_int_equal(wvgd_model_pointwise(&model, 3, boxed, box[k], true), 0);
+        wvgd_fit *fit = wvgd_new(&model, &o, NULL, &error);
+        wvgd_status status = wvgd_run(fit, NULL, NULL, &error);
+        if (k < 2) {
+            wvgd_results r;
+            assert_int_equal(status, WVGD_OK);
+            wvgd_get_results(fit, &r);
+            if (r.reliable)
+                assert_near(r.evidence.value, 0, fmax(4 * r.evidence.se, 0.05));
+        } else {
+            assert_int_equal(status, WVGD_E_NO_DRAWS);
+            assert_non_null(strstr(error.text, "starting points where it is finite"));
+            assert_non_null(strstr(error.text, "wvgd_model_bounded"));
+        }
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
+}
+
 /* An egg box of 13 modes, of which half are cut off by its walls. */
 static const double side = 8 * M_PI;
 
@@ -679,6 +720,7 @@ int main(void)
         cmocka_unit_test(slabs_around_spikes),
         cmocka_unit_test(tops_in_heavy_tails),
         cmocka_unit_test(corners),
+        cmocka_unit_test(boxes),
         cmocka_unit_test(egg_boxes),
         cmocka_unit_test(modes_in_the_middle),
         cmocka_unit_test(tops_with_parts),

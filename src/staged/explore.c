@@ -307,11 +307,11 @@ static void mirror_mode(const wvgd_fit *f, double *x)
     cblas_dscal((int)f->D, -1, x, 1);
 }
 
-/* The scale of a start by the user's, times `wide`. After tries without density it is as often wider as closer: the
- * support may lie anywhere. */
+/* The scale of a start by the user's, times `wide`. After tries without density it is as often wider as closer, by more
+ * from start to start: the support may lie anywhere. */
 static double user_scale(const wvgd_fit *f, const wv_path *p, double wide)
 {
-    double turns = (double)((p->tries + 1) / 2);
+    double turns = (double)((p->tries + 1) / 2) * (1 + (double)p->start / wv_policy.start_reach);
     return wide * f->opt.init_scale * pow(wv_policy.start_closer, p->tries % 2 ? -turns : turns);
 }
 
@@ -465,13 +465,13 @@ static double least_hits(const wvgd_fit *f)
  * or two often. Where a mode that has been found is hard to find, others are. */
 static double foretold_starts(const wvgd_fit *f)
 {
-    double wanted = (double)enough(f), several = wv_policy.explore_foretold_starts * wanted;
+    double wanted = (double)enough(f), several = wv_policy.explore_foretold_starts * wanted,
+           most = fmin(wv_policy.explore_foretold_each * (double)f->D, wv_policy.explore_foretold_most);
     if (f->modes.relevant == 1)
-        return wv_policy.explore_foretold_starts_one *
-               (f->D > 2 && !f->explore.again_starts ? 1 : wv_policy.explore_foretold_more);
+        return wv_policy.explore_foretold_starts_one * (f->D > 2 ? 1 : wv_policy.explore_foretold_more);
     if (!few_dims(f))
         return several;
-    several = fmax(several, fmin(wv_policy.explore_foretold_few * wanted, wv_policy.explore_foretold_most));
+    several = fmax(several, fmin(wv_policy.explore_foretold_few * wanted, most));
     return several * (least_hits(f) < wv_policy.explore_hits_many ? wv_policy.explore_foretold_more : 1);
 }
 
@@ -1017,6 +1017,20 @@ static void foretell(wvgd_fit *f, size_t k, double log_p, const double *x, const
     wv_ascent_end(f, k, true);
 }
 
+/* Where no start of the user's scale had density, that of the first which has, path k, takes its place. */
+static void take_scale(wvgd_fit *f, size_t k)
+{
+    const wv_path *p = &f->explore.path[k];
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *sd = wv_arena_take(f->arena, D), *root = wv_arena_take(f->arena, wv_modes_root_size(f));
+    for (size_t i = 0; i < D; i++)
+        sd[i] = user_scale(f, p, 1);
+    wv_modes_family(f)->set_sd(D, 0, root, sd);
+    if (!f->modes.n && p->start && p->tries)
+        wv_ascent_frame(f, root);
+    wv_arena_release(f->arena, mark);
+}
+
 /* The answer at the start of path k: the ascent begins, or another start is tried, closer, where there is no density
  * or a wall; from a wall in larger steps. */
 static void tell_start(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
@@ -1025,6 +1039,7 @@ static void tell_start(wvgd_fit *f, size_t k, double log_p, const double *x, con
     bool nothing = log_p == -INFINITY,
          movable = f->modes.n && p->start >= user_starts(f) + given_starts(f) && p->closer < wv_policy.start_wall_tries;
     if (!nothing && !(movable && wv_modes_walled(f, x, log_p))) {
+        take_scale(f, k);
         wv_ascent_begin(f, k, log_p, x, g);
         foretell(f, k, log_p, x, g);
         return;
@@ -1107,6 +1122,12 @@ wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error)
                        "%.2g), so differences show no way up; fix the random numbers of the model, or make it "
                        "more accurate",
                        f->explore.starts - 1, wv_differences_noise(&f->differences));
+    if (without_modes(f) && f->count.zero_points == f->count.evaluations)
+        return wv_fail(error, WVGD_E_NO_DRAWS,
+                       "the log density was -INFINITY at all %zu points tried, near 0 and far from it: give starting "
+                       "points where it is finite, set init-scale, or give parameters their limits, so that they are "
+                       "transformed (wvgd_model_bounded; docs/c.md)",
+                       f->count.evaluations);
     if (without_modes(f))
         return wv_fail(error, WVGD_E_NO_DRAWS,
                        "no mode with a finite log density found from %zu starting points of scale %g (%g tries each): "
