@@ -172,6 +172,13 @@ static size_t user_starts(const wvgd_fit *f)
     return (size_t)(few_dims(f) ? wv_policy.start_user_few_dims : wv_policy.start_user);
 }
 
+/* of which the later ones wait their turn where ascents turn out to be long after all, */
+static size_t first_starts(const wvgd_fit *f)
+{
+    bool lengthy = (double)f->explore.climbed > wv_policy.start_lengthy * (double)f->explore.starts;
+    return (size_t)(lengthy ? wv_policy.start_user : (double)user_starts(f));
+}
+
 /* and those that are enough for as many modes as have been found. */
 static size_t enough(const wvgd_fit *f)
 {
@@ -201,7 +208,7 @@ static bool rugged(const wvgd_fit *f)
 static bool keeps_scale(const wvgd_fit *f, size_t start)
 {
     double every = rugged(f) ? wv_policy.start_wide_every_rugged : wv_policy.start_wide_every;
-    return start < given_starts(f) + user_starts(f) || start % (size_t)every == 0;
+    return start < given_starts(f) + first_starts(f) || start % (size_t)every == 0;
 }
 
 /* The width of a start among the modes, for narrow ones: the fewer coordinates of modes there are, the less is known of
@@ -321,7 +328,7 @@ static void scatter(wvgd_fit *f, wv_path *p, double *x)
 {
     size_t D = f->D, given = given_starts(f), user = given + user_starts(f);
     double u;
-    bool first = p->start < user, prior = f->opt.init == WVGD_INIT_PRIOR,
+    bool first = p->start < given + first_starts(f), prior = f->opt.init == WVGD_INIT_PRIOR,
          around = f->modes.n && !first && f->opt.init != WVGD_INIT_NORMAL;
     wv_stream stream = {f->opt.seed, WV_RNG_EXPLORE, p->start, p->tries};
     p->wide = keeps_scale(f, p->start) || prior || f->opt.init == WVGD_INIT_NORMAL;
