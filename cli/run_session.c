@@ -63,21 +63,22 @@ static bool was_done(const wvgd_session *s)
     return wvgd_session_fit(s) && !strcmp(p.stage, "done");
 }
 
-static int explain_signal(const wvgd_session *s, const char *dir, failure *f)
+/* model: as the user named it, or NULL. */
+static int explain_signal(const wvgd_session *s, const char *dir, const char *model, failure *f)
 {
     wvgd_results r;
     if (!wvgd_session_fit(s))
         return fail(f, EXIT_INTERRUPTED, "interrupted; the results so far are in %s", dir);
     wvgd_get_results(wvgd_session_fit(s), &r);
-    const char *name = wvgd_session_model(s)->name;
+    bool object = model && names_object(model); /* which has to be named again */
     if (r.stop == WVGD_CONVERGED || r.stop == WVGD_FINISHED)
         return fail(f, EXIT_INTERRUPTED, "interrupted, but the run in %s had already finished", dir);
-    return fail(f, EXIT_INTERRUPTED, "interrupted; wvgd fit --resume %s%s%s continues", dir,
-                names_object(name) ? " " : "", names_object(name) ? name : "");
+    return fail(f, EXIT_INTERRUPTED, "interrupted; wvgd fit --resume %s%s%s continues", dir, object ? " " : "",
+                object ? model : "");
 }
 
 /* The results are printed even if they cannot be written. */
-static int run_to_end(wvgd_session *s, const char *dir, progress_display *display, failure *f)
+static int run_to_end(wvgd_session *s, const char *dir, const char *model, progress_display *display, failure *f)
 {
     wvgd_error error;
     if (!display->quiet && was_done(s))
@@ -91,7 +92,7 @@ static int run_to_end(wvgd_session *s, const char *dir, progress_display *displa
     if (status != WVGD_OK)
         return fail_as(f, &error);
     if (was_interrupted())
-        return explain_signal(s, dir, f);
+        return explain_signal(s, dir, model, f);
     fflush(stdout); /* the summary comes first, even where both go to the same file */
     if (!display->quiet)
         say(!wvgd_session_fit(s) ? "results are in %s; next: wvgd report %s (a page with plots)"
@@ -137,7 +138,7 @@ int run_session(session_opener *open, const char *from, wvgd_request *q, failure
     }
     const char *limit = wvgd_session_option(s, "max-seconds"), *out = wvgd_request_get(q, "out");
     display = begin_progress(wvgd_request_get(q, "quiet") != NULL, limit ? strtod(limit, NULL) : 0);
-    int code = run_to_end(s, out ? out : from, &display, f);
+    int code = run_to_end(s, out ? out : from, wvgd_request_get(q, "model"), &display, f);
     wvgd_session_close(s);
     end_sharing();
     return code;
