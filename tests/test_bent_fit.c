@@ -1,8 +1,8 @@
 /* test_bent_fit.c - whole fits with --bend auto: a funnel and a banana, whose evidence and means are known in closed
  * form, come out right with fewer evaluations, and so do bananas with nearly collinear axes and a funnel along no axis;
  * the bits do not depend on threads, or on a pause in any batch; cells with components of u are a density; and a fit in
- * which no bend is found is the fit without. It would find a wrong determinant, a map that is lost in a saved state,
- * and evaluations spent on a search that finds nothing. */
+ * which no bend is found is the fit without, as is one whose bend would need many components. It would find a wrong
+ * determinant, a map that is lost in a saved state, and evaluations spent on a search that finds nothing. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "support/near.h"
+#include "support/targets.h"
 #include "support/test_random.h"
 #include "wvgd.h"
 
@@ -439,6 +440,52 @@ static void finds_nothing_for_nothing(void **state)
     assert_int_equal(with.evaluations, without.evaluations);
 }
 
+/* Three long thin Gaussians with one middle, along random directions. A map is better than one Gaussian, but in its
+ * coordinates the posterior needs 40 components, and the ends of the arms are lost. */
+enum { ARMS = 3, ARM_D = 4 };
+
+static void arms(wvgd_model *model, uint64_t seed)
+{
+    double weight[ARMS] = {1, 1, 1}, mean[ARMS * ARM_D] = {0}, cov[ARMS * ARM_D * ARM_D];
+    test_random r = test_random_seed(seed);
+    for (size_t k = 0; k < ARMS; k++) {
+        double a[ARM_D], square = 0;
+        for (size_t i = 0; i < ARM_D; i++) {
+            a[i] = test_random_normal(&r);
+            square += a[i] * a[i];
+        }
+        for (size_t i = 0; i < ARM_D; i++)
+            for (size_t j = 0; j < ARM_D; j++)
+                cov[(k * ARM_D + i) * ARM_D + j] = (i == j) * 0.04 + 3.96 * a[i] * a[j] / square;
+    }
+    assert_int_equal(target_mixture(model, ARM_D, ARMS, weight, mean, cov), 0);
+}
+
+static void what_is_not_bent_does_without_a_map(void **state)
+{
+    (void)state;
+    const uint64_t seeds[] = {1, 12, 14};
+    for (size_t s = 0; s < sizeof seeds / sizeof *seeds; s++) {
+        wvgd_model m;
+        wvgd_options o;
+        wvgd_results r;
+        wvgd_error error;
+        arms(&m, seeds[s]);
+        wvgd_options_init(&o);
+        o.seed = seeds[s];
+        o.particles = 2;
+        o.finish = WVGD_FINISH_NEVER;
+        wvgd_fit *fit = wvgd_new(&m, &o, NULL, &error);
+        assert_non_null(fit);
+        assert_int_equal(wvgd_run(fit, NULL, NULL, &error), WVGD_OK);
+        wvgd_get_results(fit, &r);
+        assert_true(r.bend_maps > 0 && !r.bent);
+        assert_near(r.evidence.value, target_truth_of(&m).log_evidence, 3.5 * r.evidence.se);
+        wvgd_free(fit);
+        wvgd_model_close(&m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -447,7 +494,7 @@ int main(void)
         cmocka_unit_test(independent_axes_get_lines),    cmocka_unit_test(funnel_is_straightened_without_gradients),
         cmocka_unit_test(values_of_maps_are_counted),    cmocka_unit_test(ensemble_is_a_density),
         cmocka_unit_test(threads_change_nothing),        cmocka_unit_test(goes_on_from_a_state),
-        cmocka_unit_test(finds_nothing_for_nothing),
+        cmocka_unit_test(finds_nothing_for_nothing),     cmocka_unit_test(what_is_not_bent_does_without_a_map),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

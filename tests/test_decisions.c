@@ -201,6 +201,7 @@ static void bends(void **state)
     assert_true(wv_decide_bend(39, 100, 1) && !wv_decide_bend(41, 100, 1));
     assert_true(wv_decide_tails_unbent(0.5) && !wv_decide_tails_unbent(0.8));
     assert_true(wv_decide_bend(9, 100, 2) && !wv_decide_bend(11, 100, 2));
+    assert_true(wv_decide_give_up_bend(13) && !wv_decide_give_up_bend(12));
 }
 
 static void walks(void **state)

@@ -155,9 +155,11 @@ void wv_bent_leave(wvgd_fit *f)
     wv_draws_clear(&f->recent);
 }
 
-void wv_bent_give_up(wvgd_fit *f)
+void wv_bent_give_up(wvgd_fit *f, bool for_good)
 {
     wv_bent_leave(f);
+    if (for_good)
+        f->bent.tries = (size_t)wv_policy.bend_tries;
     wv_bent_forget(f);
     f->bent.kept = false;
     wv_mixture_fit_set_elbo(&f->fitting, f->bent.elbo);

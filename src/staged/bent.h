@@ -39,7 +39,7 @@ void wv_bent_forget(wvgd_fit *f);
 bool wv_bent_on_trial(const wvgd_fit *f);
 void wv_bent_keep(wvgd_fit *f);
 void wv_bent_leave(wvgd_fit *f);
-void wv_bent_give_up(wvgd_fit *f); /* a bend that was kept: there is none any more */
+void wv_bent_give_up(wvgd_fit *f, bool for_good); /* a bend that was kept: there is none any more, or not now */
 
 /* Whether batches are points in u: all of the solver's but those of the search for modes. */
 bool wv_bent_asks(const wvgd_fit *f);

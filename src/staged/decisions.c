@@ -178,6 +178,11 @@ bool wv_decide_tails_unbent(double fall)
     return fall < wv_policy.bend_fall;
 }
 
+bool wv_decide_give_up_bend(size_t K)
+{
+    return (double)K > wv_policy.bend_components;
+}
+
 /* ---- what walks and modes have shown ----------------------------------------------------------------------------- */
 bool wv_decide_point_matters(double log_w, double below)
 {

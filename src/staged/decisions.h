@@ -87,6 +87,8 @@ bool wv_decide_look_for_bend(double wanted, double price, size_t tries, double w
 /* fall: of log p~ far out in the coordinates that are no arguments, over that of a standard normal. */
 bool wv_decide_tails_unbent(double fall);
 bool wv_decide_bend(double bent, double straight, size_t modes);
+/* Whether a bend is given up whose mixture would have more components than so many. */
+bool wv_decide_give_up_bend(size_t K);
 
 /* A point that a walk has found, where log p~/(m Z) is log_w, with this share of the posterior where the density is
  * less: is the mass that may be missing there worth a component? */

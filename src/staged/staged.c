@@ -454,6 +454,14 @@ static bool keep_bend(wvgd_fit *f)
     return better && covers && !heavy;
 }
 
+/* The mixture of the modes, without a bend that would need many components. */
+static wv_stage give_up_bend(wvgd_fit *f)
+{
+    wv_bent_give_up(f, true);
+    f->growth.rounds = f->growth.fails = 0;
+    return begin_trial(f);
+}
+
 static wv_stage after_trial(wvgd_fit *f)
 {
     wvgd_estimate e = weigh_trial(f);
@@ -470,6 +478,8 @@ static wv_stage after_trial(wvgd_fit *f)
     wv_growth_facts g = growth_facts(f);
     wv_trial_facts t = trial_facts(f, e);
     wv_trial_decision next = wv_decide_after_trial(&g, &t);
+    if (next == WV_DECIDE_GROW && f->bend.on && wv_decide_give_up_bend(f->mix.K))
+        return give_up_bend(f);
     if (next == WV_DECIDE_GROW && begin_bend(f))
         return WV_BEND;
     if (next == WV_DECIDE_GROW && !has_gradients(f) && !f->recent.n) /* what to split by, or to bend, comes first */
@@ -631,7 +641,7 @@ static wv_stage after_seek(wvgd_fit *f)
     wv_modes_order(f);
     size_t n = new_modes(f, mode);
     if (n && f->bend.on) {
-        wv_bent_give_up(f);
+        wv_bent_give_up(f, false);
         K = f->mix.K;
     }
     for (size_t i = 0; i < n && f->mix.K < f->mix.room; i++)
