@@ -325,8 +325,8 @@ static double free_draw(const wvgd_fit *f, const wv_stream *stream, uint64_t num
     return 2 / (1 + exp(square / 2 * (1 - 1 / (widen * widen)) - narrower));
 }
 
-/* Free draws of a Gaussian of the mixture in u, mapped to x, in blocks. sum[4][D]: adds the weight times the powers 0
- * to 2 of what each is off from `at`, and the squares of the last. */
+/* Free draws of a Gaussian of the mixture in u, mapped to x, in blocks. sum[6][D]: adds the weight times the powers 0
+ * to 2 of what each is off from `at`, and the square of the weight times the powers 0, 2 and 4. */
 static void add_powers(wvgd_fit *f, size_t k, size_t n, double weight, const double *at, double *sum)
 {
     enum { BLOCK = 1024 };
@@ -344,11 +344,13 @@ static void add_powers(wvgd_fit *f, size_t k, size_t n, double weight, const dou
             u[i] += q.mu[i % D];
         wv_bend_forward(&f->bend, here, u, x, NULL, f->arena);
         for (size_t i = 0; i < here * D; i++) {
-            double off = x[i] - at[i % D], part = w[i / D] * off * off;
-            sum[i % D] += w[i / D];
-            sum[D + i % D] += w[i / D] * off;
-            sum[2 * D + i % D] += part;
-            sum[3 * D + i % D] += part * part;
+            double off = x[i] - at[i % D], v = w[i / D], part = v * off * off, *to = sum + i % D;
+            to[0] += v;
+            to[D] += v * off;
+            to[2 * D] += part;
+            to[3 * D] += v * v;
+            to[4 * D] += v * part;
+            to[5 * D] += part * part;
         }
     }
     wv_arena_release(f->arena, mark);
@@ -358,7 +360,7 @@ void wv_bent_moments(wvgd_fit *f, const wv_moments_known *to)
 {
     const wv_mixture *m = &f->bent.bent;
     size_t D = f->D, mark = wv_arena_mark(f->arena);
-    double *sum = wv_arena_zeros(f->arena, 4 * D), *at = wv_arena_zeros(f->arena, D), all = wv_policy.bend_free_draws;
+    double *sum = wv_arena_zeros(f->arena, 6 * D), *at = wv_arena_zeros(f->arena, D), all = wv_policy.bend_free_draws;
     cblas_dgemv(CblasRowMajor, CblasTrans, (int)f->closing.draws.n, (int)D, 1, f->closing.draws.x, (int)D, f->closing.v,
                 1, 0, at, 1);
     for (size_t k = 0; k < m->K; k++) {
@@ -366,10 +368,11 @@ void wv_bent_moments(wvgd_fit *f, const wv_moments_known *to)
         add_powers(f, k, n, m->w[k] / (double)n, at, sum);
     }
     for (size_t i = 0; i < D; i++) {
-        double off = sum[D + i] / sum[i], square = sum[2 * D + i] / sum[i];
+        const double *s = sum + i;
+        double off = s[D] / s[0], square = s[2 * D] / s[0];
         to->mean[i] = at[i] + off;
         to->var[i] = square - off * off;
-        to->var_se[i] = sqrt(fmax(sum[3 * D + i] - square * square / all, 0));
+        to->var_se[i] = sqrt(fmax(s[5 * D] - 2 * square * s[4 * D] + square * square * s[3 * D], 0)) / s[0];
     }
     wv_arena_release(f->arena, mark);
 }
