@@ -255,8 +255,8 @@ static void draws_for_sds(void **state)
     assert_int_equal(wv_decide_sd_draws(0.06, 500, 0, 4096), 364);
     assert_int_equal(wv_decide_sd_draws(0.05, 500, 0, 4096), 0);
     assert_int_equal(wv_decide_sd_draws(0.051, 500, 0, 4096), 200); /* a batch has its price */
-    assert_int_equal(wv_decide_sd_draws(1, 500, 2, 4096), 1000);
-    assert_int_equal(wv_decide_sd_draws(1, 500, 3, 4096), 0); /* three times at most */
+    assert_int_equal(wv_decide_sd_draws(1, 500, 3, 4096), 500);
+    assert_int_equal(wv_decide_sd_draws(1, 500, 4, 4096), 0); /* four times at most */
     assert_int_equal(wv_decide_sd_draws(1, 5000, 0, 4096), 4096);
     assert_int_equal(wv_decide_sd_draws(NAN, 500, 0, 4096), 0);
     assert_true(wv_decide_sd_counts(0.5) && wv_decide_sd_counts(NAN)); /* the squares have a variance */

@@ -61,19 +61,34 @@ void wv_bent_forget(wvgd_fit *f)
     wv_bend_pool_clear(&f->pool);
 }
 
+/* The Gaussian that a bend is looked for around: the heaviest mode, or, once the only one has grown into several, the
+ * moments of all. */
+static bool find_middle(wvgd_fit *f, double *mu, double *root)
+{
+    size_t heaviest = 0, D = f->D;
+    if (f->mix.K > 1 && f->modes.relevant == 1)
+        return wv_mixture_moments(&f->mix, mu, root, f->arena);
+    for (size_t k = 1; k < f->mix.K; k++)
+        heaviest = f->mix.w[k] > f->mix.w[heaviest] ? k : heaviest;
+    memcpy(mu, f->mix.mu + heaviest * D, D * sizeof *mu);
+    memcpy(root, f->mix.root + heaviest * D * D, D * D * sizeof *root);
+    return true;
+}
+
 bool wv_bent_begin(wvgd_fit *f)
 {
     if (!wanted(f))
         return false;
-    size_t heaviest = 0;
-    for (size_t k = 1; k < f->mix.K; k++)
-        heaviest = f->mix.w[k] > f->mix.w[heaviest] ? k : heaviest;
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *mu = wv_arena_take(f->arena, D), *root = wv_arena_take(f->arena, D * D);
     const wv_draws *d = &f->closing.draws;
     if (d->shape.gradients)
         wv_bend_pool_take(&f->pool, d->n, d->x, d->log_p, d->grad);
-    if (!wv_bend_find(&f->pool, &f->bend, f->mix.mu + heaviest * f->D, f->mix.root + heaviest * f->D * f->D,
-                      f->arena)) {
+    bool found = find_middle(f, mu, root) && wv_bend_find(&f->pool, &f->bend, mu, root, f->arena);
+    wv_arena_release(f->arena, mark);
+    if (!found) {
         wv_bend_pool_reopen(&f->pool);
+        f->bent.tries++;
         return false;
     }
     wv_mixture_copy(&f->bent.straight, &f->mix);

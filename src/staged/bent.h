@@ -9,7 +9,7 @@
 #include "wvgd.h"
 
 typedef struct {
-    size_t tries;        /* maps that have been fitted and left */
+    size_t tries;        /* maps that have been fitted and left, and looks that found no argument */
     bool looked;         /* for a bend, and nothing more is looked for */
     bool kept;           /* there is one, and the solver works, or has worked, in u */
     bool cells;          /* components of cells are Gaussians of u */
@@ -26,8 +26,7 @@ bool wv_bent_archive(wv_bent *b, wv_archive *a);
 /* Points paid for are remembered until a bend has been looked for. */
 void wv_bent_remember(wvgd_fit *f);
 
-/* Looks for a bend around the one component of the mixture, whose trial is in: evaluations for its fit come next.
- * False: there is none. */
+/* Looks for a bend around the mixture, whose trial is in: evaluations for its fit come next. False: there is none. */
 bool wv_bent_begin(wvgd_fit *f);
 void wv_bent_ask(wvgd_fit *f);
 bool wv_bent_tell(wvgd_fit *f); /* true: the bend has been fitted, and the solver works in u */

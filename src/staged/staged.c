@@ -152,7 +152,8 @@ static bool trial_useful(const wvgd_fit *f, size_t trial, double share)
 
 static double least_final(const wvgd_fit *f, size_t trial, double share)
 {
-    return wv_decide_least_final(f->N, f->D, wv_fit_cheap(f), trial, trial_useful(f, trial, share));
+    double least = wv_decide_least_final(f->N, f->D, wv_fit_cheap(f), trial, trial_useful(f, trial, share));
+    return f->bend.on ? fmax(least, wv_policy.bend_draws) : least;
 }
 
 /* ---- beginnings of stages ---------------------------------------------------------------------------------------- */
@@ -484,7 +485,8 @@ static wv_stage after_trial(wvgd_fit *f)
         return WV_BEND;
     if (next == WV_DECIDE_GROW && !has_gradients(f) && !f->recent.n) /* what to split by, or to bend, comes first */
         return begin_fit(f, false);
-    wv_bent_forget(f);
+    if (next != WV_DECIDE_GROW) /* after growth a trial may still show that the evidence is expensive */
+        wv_bent_forget(f);
     switch (next) {
     case WV_DECIDE_GROW: return grow(f, 0, e) ? begin_fit(f, has_gradients(f)) : begin_close(f);
     case WV_DECIDE_PROBE:
