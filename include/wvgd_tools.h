@@ -107,7 +107,7 @@ typedef struct {
 /* Sessions of this request fit *own instead of a model by name; own NULL undoes this. *own is not copied: it and what
  * it points to must outlive these sessions. wvgd_resume continues such a run only with the same dimension, names,
  * curves and prior; wvgd_load needs no model. run.json calls the model model.name, which must not be the name of a
- * file; NULL: "density". A curve of scale 0, or without room between low and high, is refused. */
+ * file; NULL: "density". A curve of scale 0, or without room between low and high, is refused by wvgd_open. */
 wvgd_status wvgd_request_own(wvgd_request *request, const wvgd_own_model *own, wvgd_error *error);
 
 /* ---- a session --------------------------------------------------------------------------------------------------- */

@@ -9,7 +9,6 @@
 #include "status.h"
 #include "text.h"
 #include <stdio.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -182,22 +181,10 @@ wvgd_status wvgd_request_command(wvgd_request *request, const char *command, wvg
     return WVGD_OK;
 }
 
-static bool has_flat_curve(const wvgd_own_model *own)
-{
-    for (size_t i = 0; own->curve && i < own->model.dim; i++) {
-        const wvgd_curve *c = &own->curve[i];
-        if (!isfinite(c->scale) || c->scale == 0 || (c->kind == WVGD_CURVE_BETWEEN && !(c->low < c->high)))
-            return true;
-    }
-    return false;
-}
-
 /* What makes a model of the caller's own useless; NULL: nothing. */
 static const char *own_problem(const wvgd_own_model *own)
 {
     const char *name = own->model.name;
-    if (has_flat_curve(own))
-        return "a curve is constant: expected a scale that is not 0, and low below high";
     if (!own->model.log_density)
         return "model.log_density is NULL: expected a function";
     if (!own->model.dim || !own->model.names)
