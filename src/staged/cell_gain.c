@@ -11,8 +11,8 @@
  * Free draws take time, and most fits are good. So a first look comes before: half of the whole variance of log p~ -
  * log q_j, by the evaluated draws, is more than any step can win; and the stored draws alone tell how much of it a
  * regression explains, less what it would explain of noise. Only where neither excludes a bad fit are free draws made.
- * The estimate with the smaller error counts. Where the component is all of the mixture they would show nothing: then
- * the gain is not known beyond that variance.
+ * Then both estimates count, by their errors. Where the component is all of the mixture free draws would show nothing:
+ * then the gain is not known beyond that variance.
  */
 #include "staged/cell_gain.h"
 #include "fit.h"
@@ -193,34 +193,74 @@ static size_t fill_block(wvgd_fit *f, const direction *g, size_t n, const double
     return here;
 }
 
-/* Adds the regression of d on the statistics to g. *fitted: the weighted sum of squares that it makes of d - d[0]. */
-static bool add_regression(wvgd_fit *f, const weighted *w, direction *g, double *fitted)
+/* Rows of statistics of a block of draws, times roots of their weights; returns how many. */
+static size_t fill_rooted(wvgd_fit *f, const direction *g, const weighted *w, size_t first, double *T)
+{
+    size_t here = fill_block(f, g, w->n, w->x, first, T);
+    for (size_t i = 0; i < here; i++)
+        cblas_dscal((int)g->p, sqrt(w->u[first + i]), T + i * g->p, 1);
+    return here;
+}
+
+/* How much each draw tells its own fitted value, 0 to 1: F = L L' of the regression, L[p][p]. */
+static void find_leverage(wvgd_fit *f, const direction *g, const weighted *w, const double *L, double *leverage)
+{
+    size_t p = g->p, mark = wv_arena_mark(f->arena);
+    double *T = wv_arena_take(f->arena, WV_BLOCK * p);
+    for (size_t first = 0; first < w->n; first += WV_BLOCK) {
+        size_t here = fill_rooted(f, g, w, first, T);
+        cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, (int)here, (int)p, 1.0, L, (int)p,
+                    T, (int)p);
+        for (size_t i = 0; i < here; i++)
+            leverage[first + i] = cblas_ddot((int)p, T + i * p, 1, T + i * p, 1);
+    }
+    wv_arena_release(f->arena, mark);
+}
+
+/* Adds the regression of d on the statistics to g. leverage[n] of the draws, or NULL. */
+static bool add_regression(wvgd_fit *f, const weighted *w, direction *g, double *leverage)
 {
     size_t p = g->p, mark = wv_arena_mark(f->arena);
     lapack_int size = (lapack_int)p;
     double *T = wv_arena_take(f->arena, WV_BLOCK * p), *F = wv_arena_zeros(f->arena, p * p),
-           *b = wv_arena_take(f->arena, p), *with_d = wv_arena_zeros(f->arena, p), r[WV_BLOCK];
+           *b = wv_arena_zeros(f->arena, p), r[WV_BLOCK];
     for (size_t first = 0; first < w->n; first += WV_BLOCK) {
-        size_t here = fill_block(f, g, w->n, w->x, first, T);
-        for (size_t i = 0; i < here; i++) {
-            double root = sqrt(w->u[first + i]);
-            r[i] = root * (w->d[first + i] - w->d[0]);
-            cblas_dscal((int)p, root, T + i * p, 1);
-        }
-        cblas_dgemv(CblasRowMajor, CblasTrans, (int)here, (int)p, 1.0, T, (int)p, r, 1, 1.0, with_d, 1);
+        size_t here = fill_rooted(f, g, w, first, T);
+        for (size_t i = 0; i < here; i++)
+            r[i] = sqrt(w->u[first + i]) * (w->d[first + i] - w->d[0]);
+        cblas_dgemv(CblasRowMajor, CblasTrans, (int)here, (int)p, 1.0, T, (int)p, r, 1, 1.0, b, 1);
         cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)p, (int)here, 1.0, T, (int)p, 1.0, F, (int)p);
     }
     for (size_t k = 0; k < p; k++)
         F[k * p + k] *= 1 + 1e-9;
-    memcpy(b, with_d, p * sizeof *b);
     bool ok = LAPACKE_dposv_work(LAPACK_COL_MAJOR, 'U', size, 1, F, size, b, size) == 0;
     for (size_t k = 0; k < p && ok; k++)
         ok = isfinite(b[k]);
     if (ok)
         cblas_daxpy((int)p, 1.0, b, 1, g->b, 1);
-    *fitted = cblas_ddot((int)p, b, 1, with_d, 1);
+    if (ok && leverage)
+        find_leverage(f, g, w, F, leverage);
     wv_arena_release(f->arena, mark);
     return ok;
+}
+
+/* value[n] of g at n points, with the mean that weights u[n] (NULL: equal ones) give it taken away. */
+static void evaluate(wvgd_fit *f, const direction *g, size_t n, const double *x, const double *u, double *value)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    double *T = wv_arena_take(f->arena, WV_BLOCK * g->p), sum = 0, mean = 0;
+    for (size_t first = 0; first < n; first += WV_BLOCK) {
+        size_t here = fill_block(f, g, n, x, first, T);
+        cblas_dgemv(CblasRowMajor, CblasNoTrans, (int)here, (int)g->p, 1.0, T, (int)g->p, g->b, 1, 0.0, value + first,
+                    1);
+    }
+    for (size_t i = 0; i < n; i++) {
+        sum += u ? u[i] : 1;
+        mean += (u ? u[i] : 1) * value[i];
+    }
+    for (size_t i = 0; i < n; i++)
+        value[i] -= mean / sum;
+    wv_arena_release(f->arena, mark);
 }
 
 /* ---- a first look ------------------------------------------------------------------------------------------------ */
@@ -290,80 +330,68 @@ static weighted some_stored(wvgd_fit *f, size_t j, size_t wanted)
     return w;
 }
 
-/* What the regression of log p~ - log q_j on the statistics explains of its variance, less what it would explain of
- * noise; half of both. */
+/* A regression: fitted values of mean 0 and what they leave, at draws whose weights sum to 1. Residuals that are large
+ * where the statistics are, in tails, make both noise and errors many times larger than even ones would. */
 typedef struct {
-    wvgd_estimate gain;
-    double variance; /* half of it, all in all */
-} explained;
+    size_t n, p;
+    double *u, *fit, *left;        /* [n]; left: without the draw's own part in the fit */
+    double explained, rest, noise; /* weighted squares of fit and of the rest; what noise adds to the first */
+} regression;
 
-/* Standard error of half of the variance that is explained, with effective draws 1 / each. */
-static double explained_error(double each, double noise, double left, double variance)
+static regression regression_of(wvgd_fit *f, const direction *g, const weighted *w, const double *leverage)
 {
-    return sqrt(each * (noise * left * left / 2 + variance * left + variance * variance / 2));
-}
-
-static explained explained_by(const weighted *w, size_t p, double fitted)
-{
-    double sum = 0, squares = 0, mean = 0, all = 0;
+    regression r = {
+        w->n, g->p, wv_arena_take(f->arena, w->n), wv_arena_take(f->arena, w->n), wv_arena_take(f->arena, w->n), 0,
+        0,    0};
+    double sum = cblas_dasum((int)w->n, w->u, 1), mean = cblas_ddot((int)w->n, w->u, 1, w->d, 1) / sum;
+    evaluate(f, g, w->n, w->x, w->u, r.fit);
     for (size_t i = 0; i < w->n; i++) {
-        double d = w->d[i] - w->d[0];
-        sum += w->u[i];
-        squares += w->u[i] * w->u[i];
-        mean += w->u[i] * d;
-        all += w->u[i] * d * d;
+        double e = w->d[i] - mean - r.fit[i];
+        r.u[i] = w->u[i] / sum;
+        r.left[i] = e / fmax(1 - leverage[i], 1e-9);
+        r.explained += r.u[i] * r.fit[i] * r.fit[i];
+        r.rest += r.u[i] * e * e;
+        r.noise += r.u[i] * (leverage[i] - r.u[i]) * e * r.left[i];
     }
-    double level = mean * mean / sum, each = squares / (sum * sum), noise = (double)(p - 1) * each,
-           left = fmax(all - fitted, 0) / sum / (1 - (double)p * each), total = (fitted - level) / sum,
-           gain = fmax(total - noise * left, 0), least = explained_error(each, noise, left, total),
-           se = explained_error(each, noise, left, total + 2 * wv_policy.gain_error_at * least);
-    return (explained){{gain / 2, se}, (all - level) / sum / 2};
+    return r;
 }
 
-/* Whether too little is left to gain for a bad fit, also where only evaluated draws have been. */
-static bool nothing_hidden(const half_variance *all, const explained *e)
+/* Half of what the regression explains of the variance of log p~ - log q_j, less what it would explain of noise. */
+static double stored_gain(const regression *r)
 {
-    return e->gain.value + wv_policy.gain_check_errors * e->gain.se + fmax(all->least - e->variance, 0) <
-           wv_policy.verdict_gain;
+    return fmax(r->explained - r->noise, 0) / 2;
+}
+
+/* Its standard error, if `gain` is true: each draw's part in it, and that of noise. */
+static double stored_error(const regression *r, double gain)
+{
+    double a = r->explained > 0 ? sqrt(2 * gain / r->explained) : 0,
+           squares = 2 * r->noise * r->noise / (double)(r->p - 1);
+    for (size_t i = 0; i < r->n; i++) {
+        double g = a * r->fit[i], part = r->u[i] * (2 * g * r->left[i] + g * g - 2 * gain);
+        squares += part * part;
+    }
+    return sqrt(squares) / 2;
 }
 
 /* False: the stored draws are too few to tell, or the component lies elsewhere. */
-static bool look_at_stored(wvgd_fit *f, size_t j, direction *g, explained *e)
+static bool look_at_stored(wvgd_fit *f, size_t j, direction *g, regression *r)
 {
     if (f->cells.around[j] > 0)
         return false;
-    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    size_t D = f->D;
     weighted w = some_stored(f, j, (size_t)(wv_policy.gain_check_look + wv_policy.gain_check_look_each * (double)g->p));
-    double fitted = 0, *mean = wv_arena_take(f->arena, D), *root = wv_arena_take(f->arena, D * D);
+    double *mean = wv_arena_take(f->arena, D), *root = wv_arena_take(f->arena, D * D),
+           *leverage = wv_arena_take(f->arena, w.n);
     bool own = f->cells.shape.family == wv_family_get(WVGD_FULL),
-         told = enough(&w, g->p) && (own || find_frame(f, &w, g, mean, root)) && add_regression(f, &w, g, &fitted);
+         told = enough(&w, g->p) && (own || find_frame(f, &w, g, mean, root)) && add_regression(f, &w, g, leverage);
     if (told)
-        *e = explained_by(&w, g->p, fitted);
+        *r = regression_of(f, g, &w, leverage);
     memset(g->b, 0, g->p * sizeof *g->b);
-    wv_arena_release(f->arena, mark);
     return told;
 }
 
 /* ---- the gain ---------------------------------------------------------------------------------------------------- */
-/* value[n] of g at n points, with the mean that weights u[n] (NULL: equal ones) give it taken away. */
-static void evaluate(wvgd_fit *f, const direction *g, size_t n, const double *x, const double *u, double *value)
-{
-    size_t mark = wv_arena_mark(f->arena);
-    double *T = wv_arena_take(f->arena, WV_BLOCK * g->p), sum = 0, mean = 0;
-    for (size_t first = 0; first < n; first += WV_BLOCK) {
-        size_t here = fill_block(f, g, n, x, first, T);
-        cblas_dgemv(CblasRowMajor, CblasNoTrans, (int)here, (int)g->p, 1.0, T, (int)g->p, g->b, 1, 0.0, value + first,
-                    1);
-    }
-    for (size_t i = 0; i < n; i++) {
-        sum += u ? u[i] : 1;
-        mean += (u ? u[i] : 1) * value[i];
-    }
-    for (size_t i = 0; i < n; i++)
-        value[i] -= mean / sum;
-    wv_arena_release(f->arena, mark);
-}
-
 /* g at weighted draws; weighted means of g^2 and of g d. */
 typedef struct {
     const weighted *w;
@@ -416,44 +444,81 @@ static weighted evaluated(wvgd_fit *f, size_t n, const double *x, const double *
     return w;
 }
 
-/* gain = C^2 / 2V, V = Var g from free draws, C the covariance with log p~ - log q_j, to which the evaluated ones add
- * what the mixture does not tell. */
-static wvgd_estimate gain_along(const moments *known, const moments *asked)
+/* Of one direction, by free draws and by the evaluated ones. */
+typedef struct {
+    moments known, asked;
+} measured;
+
+/* Var g from free draws; 0: there is nothing along it. */
+static double along(const measured *m)
 {
-    double V = known->variance, C = known->covariance + asked->covariance;
-    if (!(V > 1e-12))
-        return (wvgd_estimate){0, 0};
-    double r = C / V, error = error_of(known, r, r * r / 2) + error_of(asked, r, 0),
-           second = (error_of(known, 1, 0) + error_of(asked, 1, 0)) / (2 * V);
-    return (wvgd_estimate){C > 0 ? C * r / 2 : 0, sqrt(error) + second};
+    return m->known.variance > 1e-12 ? m->known.variance : 0;
+}
+
+/* C^2 / 2V, V that variance, C the covariance with log p~ - log q_j, to which the evaluated draws add what the mixture
+ * does not tell. */
+static double measured_gain(const measured *m)
+{
+    double V = along(m), C = m->known.covariance + m->asked.covariance;
+    return V > 0 && C > 0 ? C * C / (2 * V) : 0;
+}
+
+/* Its standard error, if `gain` is true. */
+static double measured_error(const measured *m, double gain)
+{
+    double V = along(m), r = sqrt(2 * gain / V);
+    if (!(V > 0))
+        return 0;
+    return sqrt(error_of(&m->known, r, r * r / 2) + error_of(&m->asked, r, 0)) +
+           (error_of(&m->known, 1, 0) + error_of(&m->asked, 1, 0)) / (2 * V);
 }
 
 /* The direction of the step, from the first free draws and from stored draws, if these can tell. */
 static bool find_direction(wvgd_fit *f, size_t j, const weighted *first, direction *g, double *mean, double *root)
 {
     size_t mark = wv_arena_mark(f->arena);
-    double fitted;
-    bool ok = find_frame(f, first, g, mean, root) && add_regression(f, first, g, &fitted);
+    bool ok = find_frame(f, first, g, mean, root) && add_regression(f, first, g, NULL);
     weighted stored = stored_draws(f, j);
     if (ok && enough(&stored, g->p))
-        add_regression(f, &stored, g, &fitted);
+        add_regression(f, &stored, g, NULL);
     wv_arena_release(f->arena, mark);
     return ok;
 }
 
-/* From free draws of the component, stored ones and the evaluated ones. */
-static wvgd_estimate careful_gain(wvgd_fit *f, size_t j, direction *g, size_t n, const double *x, const double *log_p)
+/* From free draws of the component, stored ones and the evaluated ones. False: they are too few. */
+static bool measure(wvgd_fit *f, size_t j, direction *g, const weighted *asked, measured *m)
 {
     size_t D = f->D, fit = (size_t)fmin(wv_policy.gain_check_draws * (double)g->p, WV_FREE / 2),
            wanted = fit + (size_t)wv_policy.gain_check_measure;
-    weighted free_draws = draw_free(f, j, wanted), asked = evaluated(f, n, x, log_p),
-             first = part_of(f, &free_draws, 0, free_draws.n * fit / wanted),
+    weighted free_draws = draw_free(f, j, wanted), first = part_of(f, &free_draws, 0, free_draws.n * fit / wanted),
              other = part_of(f, &free_draws, first.n, free_draws.n);
     double *mean = wv_arena_take(f->arena, D), *root = wv_arena_take(f->arena, D * D);
-    if (!(asked.n > 2 && enough(&first, g->p) && enough(&other, 1) && find_direction(f, j, &first, g, mean, root)))
-        return (wvgd_estimate){NAN, NAN};
-    moments known = moments_of(f, g, &other), measured = moments_of(f, g, &asked);
-    return gain_along(&known, &measured);
+    if (!(asked->n > 2 && enough(&first, g->p) && enough(&other, 1) && find_direction(f, j, &first, g, mean, root)))
+        return false;
+    *m = (measured){moments_of(f, g, &other), moments_of(f, g, asked)};
+    return true;
+}
+
+/* What both tell, either or none (NULL). A gain that is low by chance would have a low error, and count too much:
+ * errors are those of a gain that is as high as any of them says, or of one alone by some of its errors. */
+static wvgd_estimate estimate_of(const regression *stored, const measured *m)
+{
+    double a = stored ? stored_gain(stored) : 0, b = m ? measured_gain(m) : 0;
+    if (stored && m) {
+        double both = fmax(a, b), sa = stored_error(stored, both), sb = measured_error(m, both), s = hypot(sa, sb);
+        return s > 0 ? (wvgd_estimate){(sb * sb * a + sa * sa * b) / (s * s), sa * sb / s} : (wvgd_estimate){both, 0};
+    }
+    if (stored)
+        return (wvgd_estimate){a, stored_error(stored, a + wv_policy.gain_error_at * stored_error(stored, a))};
+    return (wvgd_estimate){b, measured_error(m, b + wv_policy.gain_error_at * measured_error(m, b))};
+}
+
+/* Whether too little is left to gain for a bad fit, also where only evaluated draws have been. */
+static bool nothing_hidden(const half_variance *all, const regression *r)
+{
+    wvgd_estimate gain = estimate_of(r, NULL);
+    return gain.value + wv_policy.gain_check_errors * gain.se + fmax(all->least - (r->explained + r->rest) / 2, 0) <
+           wv_policy.verdict_gain;
 }
 
 wvgd_estimate wv_cell_gain(wvgd_fit *f, size_t j, size_t n, const double *x, const double *log_p)
@@ -466,15 +531,19 @@ wvgd_estimate wv_cell_gain(wvgd_fit *f, size_t j, size_t n, const double *x, con
     if (all.most < wv_policy.gain_check_small)
         return gain;
     direction g = direction_of(f);
-    explained e = {{NAN, NAN}, NAN};
+    regression r;
+    measured m;
     wv_gaussian q = wv_partition_component(&f->cells, j);
-    bool told = look_at_stored(f, j, &g, &e);
-    if (told && nothing_hidden(&all, &e))
-        gain = e.gain;
-    else if (told || !wv_mixture_is(&f->mix, &q))
-        gain = careful_gain(f, j, &g, n, x, log_p);
-    if (told && all.least <= e.variance && !(gain.se <= e.gain.se))
-        gain = e.gain; /* stored draws that have seen as much as the evaluated ones, and know it better */
+    bool told = look_at_stored(f, j, &g, &r), hidden = !(told && nothing_hidden(&all, &r));
+    if (hidden && (told || !wv_mixture_is(&f->mix, &q))) {
+        weighted asked = evaluated(f, n, x, log_p);
+        bool both = measure(f, j, &g, &asked, &m),
+             seen = told && all.least <= (r.explained + r.rest) / 2; /* by stored draws, as much as by the evaluated */
+        gain = both ? estimate_of(seen ? &r : NULL, &m) : (wvgd_estimate){NAN, NAN};
+        if (!both && seen)
+            gain = estimate_of(&r, NULL);
+    } else if (told)
+        gain = estimate_of(&r, NULL);
     wv_arena_release(f->arena, mark);
     return gain;
 }
