@@ -887,18 +887,40 @@ typedef struct {
     free_parts parts;
 } told;
 
+/* Standard error that is small enough for the mixture's part of a cell whose n evaluated draws leave so much variance.
+ * Draws of the mixture are free, but where evaluations are cheap they take as long. */
+static double part_wanted(const wvgd_fit *f, double left, double n)
+{
+    double share = wv_fit_cheap(f) > 0 ? wv_policy.bound_control_cheap : wv_policy.bound_control_expensive;
+    return fmax(share * sqrt(left / n), wv_policy.bound_control_se * fine_enough(f));
+}
+
+/* The same for the cells that draws of the component of cell j serve: what the strictest of them wants. */
+static double shared_wanted(wvgd_fit *f, const told *t, size_t j)
+{
+    double least = 1;
+    for (size_t k = j; k < f->N; k++) {
+        size_t first = t->begin[k], n = t->begin[k + 1] - first;
+        if (!serves(t->leader, j, k) || n <= 2)
+            continue;
+        size_t mark = wv_arena_mark(f->arena);
+        double *log_m = wv_arena_take(f->arena, n);
+        cell_draws c = {first, n, f->b.log_p + first, NULL};
+        wv_mixture_log_density(&f->mix, n, f->b.x + first * f->D, log_m, NULL, &f->workers);
+        least = fmin(least, part_wanted(f, moments_of(&c, log_m).variance, (double)n));
+        wv_arena_release(f->arena, mark);
+    }
+    return least;
+}
+
 /* E_qj[log m - log q_j] of cell j, whose draws leave log p~ - log m with so much variance; its error is that of its sum
  * with log Z_j where a pool tells both. */
 static wvgd_estimate mixture_part(wvgd_fit *f, const told *t, size_t j, const cell_draws *c, double left)
 {
-    /* of the error: draws of the mixture are free, but where evaluations are cheap they take as long */
-    double share = wv_fit_cheap(f) > 0 ? wv_policy.bound_control_cheap : wv_policy.bound_control_expensive;
     if (f->bound.ess[j] > 0)
         return (wvgd_estimate){f->bound.part[j], f->bound.log_Z_part[j]};
     if (t->leader[j] == f->N)
-        find_free_parts(f, NULL, j,
-                        fmax(share * sqrt(left / (double)c->n), wv_policy.bound_control_se * fine_enough(f)),
-                        &t->parts);
+        find_free_parts(f, NULL, j, part_wanted(f, left, (double)c->n), &t->parts);
     return (wvgd_estimate){t->parts.value[j], t->parts.se[j]};
 }
 
@@ -1109,7 +1131,7 @@ void wv_cell_bound_tell(wvgd_fit *f)
     told t = {first_draws(f), find_leaders(f), {wv_arena_take(f->arena, N), wv_arena_take(f->arena, N)}};
     for (size_t j = 0; j < N; j++)
         if (t.leader[j] == j && !is_mixture(f, j) && !f->bent.cells)
-            find_free_parts(f, t.leader, j, wv_policy.bound_control_se * fine_enough(f), &t.parts);
+            find_free_parts(f, t.leader, j, shared_wanted(f, &t, j), &t.parts);
     if (N > 1 || f->bent.cells || !estimate_alone(f))
         wv_fit_run_tasks(f, N, draw_work(f, wv_policy.bound_mass_look * (double)N, f->D), estimate, &t);
     if (N > 1)
