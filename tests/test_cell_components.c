@@ -323,12 +323,13 @@ static void components_step_where_that_gains(void **state)
     }
 }
 
-/* Beside bent ridges the mixture says far too much of components that are wide: taken at its word, the bound was 390
- * and 570 nats below the evidence, where Gaussians of the mixture lose ten. */
+/* Beside bent ridges the mixture says far too much of components that are wide: taken at its word, the bound was hundreds
+ * of nats below the evidence. Components of the mixture may lie there, too: where nothing else was left, the bound was
+ * 700 nats low, until Gaussians of modes needed no stored draws. They lose ten. */
 static void no_component_where_the_mixture_is_wrong(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 3; seed += 2) {
+    for (uint64_t seed = 1; seed <= 3; seed++) {
         wvgd_model model;
         wvgd_options o = staged_options(5, seed);
         wvgd_results r;

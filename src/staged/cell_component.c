@@ -834,12 +834,13 @@ static void masses_in_cell(wvgd_fit *f, const cell *c, const wv_cell_sample *s)
 }
 
 /* Keeps the component as it is, with the set of its draws, if its ELBO is clearly better than *best: of
- * equal ones all cells shall have the same. */
-static void consider(wvgd_fit *f, cell *c, set s, double *best, set *chosen)
+ * equal ones all cells shall have the same. of_mode: it was fitted to the posterior itself, and no draws need to stand
+ * for it. */
+static void consider(wvgd_fit *f, cell *c, set s, bool of_mode, double *best, set *chosen)
 {
     wv_gaussian q = wv_partition_component(&f->cells, c->j);
     double ess, value = s.n ? s.elbo + stored_part(f, c, &q, &ess) : -INFINITY;
-    if (!s.n || !credible(f, c, value, ess))
+    if (!s.n || !credible(f, c, value, of_mode ? INFINITY : ess))
         return;
     add_candidate(f, c, value);
     if (value > *best + margin(c)) {
@@ -859,10 +860,10 @@ static set choose(wvgd_fit *f, cell *c)
         if (!begin(f, c, b, &most))
             continue;
         set s = draw(f, c, 0, c->size.few, any);
-        consider(f, c, s, &best, &chosen);
+        consider(f, c, s, b == 0, &best, &chosen);
         if (thorough(f, c) && s.variance > wv_policy.component_alike && s.elbo > best - wv_policy.component_hopeless &&
             descend(f, c, &s))
-            consider(f, c, s, &best, &chosen);
+            consider(f, c, s, false, &best, &chosen);
     }
     wv_cell_component_recall(f, c->j);
     return chosen;
