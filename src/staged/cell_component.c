@@ -851,7 +851,8 @@ static void consider(wvgd_fit *f, cell *c, set s, bool of_mode, double *best, se
 }
 
 /* Of all beginnings, and of the points where they lead, the one with the best ELBO. A step wins half of the variance of
- * log target - log component at most: where that is next to nothing none is taken. Returns the set of its draws. */
+ * log target - log component at most: where that is next to nothing, or leaves it below the best, none is taken.
+ * Returns the set of its draws. */
 static set choose(wvgd_fit *f, cell *c)
 {
     double best = -INFINITY, most = 0;
@@ -861,7 +862,7 @@ static set choose(wvgd_fit *f, cell *c)
             continue;
         set s = draw(f, c, 0, c->size.few, any);
         consider(f, c, s, b == 0, &best, &chosen);
-        if (thorough(f, c) && s.variance > wv_policy.component_alike && s.elbo > best - wv_policy.component_hopeless &&
+        if (thorough(f, c) && s.variance > wv_policy.component_alike && s.elbo + s.variance / 2 > best &&
             descend(f, c, &s))
             consider(f, c, s, false, &best, &chosen);
     }
