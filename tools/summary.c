@@ -380,27 +380,29 @@ static void put_particles(FILE *s, const json_t *run, size_t most, const char *d
 {
     const json_t *particles = json_object_get(run, "particles");
     size_t n = json_array_size(particles);
-    fprintf(s, "%-9s %9s %9s %9s %13s %9s %8s %8s %8s %8s\n", "particle", "mass", "+-", "weight", "ELBO", "log share",
-            "gain", "loss", "ESS", "k-hat");
+    fprintf(s, "%-8s %8s %7s %8s %12s %9s %6s %6s %7s %6s %6s %6s\n", "particle", "mass", "+-", "weight", "ELBO",
+            "log share", "gain", "+-", "loss", "+-", "ESS", "k-hat");
     most = rows_shown(n, most);
     heavy *order = n > most ? order_by_mass(particles) : NULL;
     for (size_t k = 0; k < n && k < most; k++) {
         size_t j = order ? order[k].number : k;
         const json_t *p = json_array_get(particles, j);
-        fprintf(s, "%-9zu", j + 1);
-        put_fixed(s, 9, 5, number_at(p, "beta"));
-        put_fixed(s, 9, 5, number_at(p, "beta_se"));
-        put_fixed(s, 9, 5, number_at(p, "weight"));
-        put_fixed(s, 13, 4, number_at(p, "elbo"));
+        fprintf(s, "%-8zu", j + 1);
+        put_fixed(s, 8, 5, number_at(p, "beta"));
+        put_fixed(s, 7, 5, number_at(p, "beta_se"));
+        put_fixed(s, 8, 5, number_at(p, "weight"));
+        put_fixed(s, 12, 4, number_at(p, "elbo"));
         put_fixed(s, 9, 4, number_at(p, "log_Z"));
-        put_fixed(s, 8, 3, number_at(p, "gain"));
-        put_fixed(s, 8, 3, number_at(p, "loss"));
-        put_fixed(s, 8, 0, number_at(p, "ess"));
-        put_fixed(s, 8, 2, number_at(p, "pareto_k"));
+        put_fixed(s, 6, 3, number_at(p, "gain"));
+        put_fixed(s, 6, 3, number_at(p, "gain_se"));
+        put_fixed(s, 7, 3, number_at(p, "loss"));
+        put_fixed(s, 6, 3, number_at(p, "loss_se"));
+        put_fixed(s, 6, 0, number_at(p, "ess"));
+        put_fixed(s, 6, 2, number_at(p, "pareto_k"));
         putc('\n', s);
     }
-    fputs("mass: of the cell, +- its standard error; weight: of its Gaussian in the ensemble; log share: log of\n"
-          "that Gaussian's share inside the cell; gain, loss: nats that it could win, and lacks (estimates)\n",
+    fputs("mass: of the cell; weight: of its Gaussian in the ensemble; log share: log of that Gaussian's share\n"
+          "inside the cell; gain, loss: nats that it could win, and lacks; +-: standard error of the estimate\n",
           s);
     put_more(s, n, most, dir, " --all shows all of them");
     free(order);
