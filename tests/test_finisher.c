@@ -247,6 +247,49 @@ static void draws_count_where_a_part_is_missing(void **state)
     wvgd_model_close(&model);
 }
 
+/* Two shells of radius 2 in five dimensions: with this seed no component of a cell has mass inside of it. States have
+ * shown all the same what the posterior is. */
+static double two_shells(void *self, const double *z, double *grad)
+{
+    enum { WIDE = 5 };
+    double log_p[2], g[2][WIDE];
+    (void)self;
+    for (size_t s = 0; s < 2; s++) {
+        double square = 0;
+        for (size_t i = 0; i < WIDE; i++) {
+            g[s][i] = z[i] - (i ? 0 : s ? 3.5 : -3.5);
+            square += g[s][i] * g[s][i];
+        }
+        double r = sqrt(square), d = (r - 2) / 0.1;
+        log_p[s] = -d * d / 2;
+        for (size_t i = 0; i < WIDE; i++)
+            g[s][i] *= -d / 0.1 / (r + 1e-300);
+    }
+    double top = fmax(log_p[0], log_p[1]) + log1p(exp(-fabs(log_p[0] - log_p[1])));
+    for (size_t i = 0; grad && i < WIDE; i++)
+        grad[i] = exp(log_p[0] - top) * g[0][i] + exp(log_p[1] - top) * g[1][i];
+    return top;
+}
+
+static void states_do_without_a_bound(void **state)
+{
+    (void)state;
+    wvgd_model model;
+    wvgd_results r;
+    const double w = 0.1,
+                 truth = log(16 * M_PI * M_PI / 3 * sqrt(2 * M_PI) * w * (16 + 24 * w * w + 3 * w * w * w * w));
+    assert_int_equal(wvgd_model_pointwise(&model, 5, two_shells, NULL, true), 0);
+    wvgd_options o = options_of(10, WVGD_FINISH_AUTO);
+    o.max_evaluations = 680000;
+    o.bend = WVGD_BEND_NEVER;
+    wvgd_fit *fit = fit_of(&model, &o, &r);
+    assert_string_equal(r.finish, "settled");
+    assert_near(r.evidence.value, truth, 4 * r.evidence.se);
+    assert_true(isnan(r.pelbo.value) && !r.reliable);
+    wvgd_free(fit);
+    wvgd_model_close(&model);
+}
+
 /* Without enough evaluations the verdict says what chains would take; with `never` nothing is said of them. */
 static void limits_are_kept(void **state)
 {
@@ -336,6 +379,7 @@ int main(void)
         cmocka_unit_test(slow_chains_walk_on),
         cmocka_unit_test(draws_count_where_a_part_is_missing),
         cmocka_unit_test(a_hopeless_proposal_is_replaced),
+        cmocka_unit_test(states_do_without_a_bound),
         cmocka_unit_test(limits_are_kept),
         cmocka_unit_test(resumed_and_with_threads_it_is_the_same),
     };

@@ -609,10 +609,15 @@ static void weigh(wvgd_fit *f, const wv_mixture_masses *known)
         wv_partition_set_weights(&f->cells, f->cells.beta);
 }
 
-void wv_cells_leave(wvgd_fit *f)
+void wv_cells_forget_bound(wvgd_fit *f)
 {
     wv_partition_forget_bounds(&f->cells);
     wv_outcome_set_bounds(&f->outcome, (wvgd_estimate){NAN, NAN}, (wvgd_estimate){NAN, NAN});
+}
+
+void wv_cells_leave(wvgd_fit *f)
+{
+    wv_cells_forget_bound(f);
     wv_fit_cut_short(f);
 }
 

@@ -12,6 +12,7 @@ bool wv_cells_begin(wvgd_fit *f);
  * and there is to be no bound. */
 bool wv_cells_weigh(wvgd_fit *f);
 
-/* A limit has struck, and there is no bound. */
+/* There is no bound; and a limit is why. */
+void wv_cells_forget_bound(wvgd_fit *f);
 void wv_cells_leave(wvgd_fit *f);
 #endif

@@ -838,6 +838,11 @@ static wvgd_status ask_for_bound(wvgd_fit *f, wvgd_error *error)
 {
     bound_asking a = {f, WVGD_OK, error};
     bool whole = wv_fit_try(f, ask_bound, &a);
+    if (a.status == WVGD_E_NO_DRAWS && wv_finisher_has_states(f)) { /* these have shown what the posterior is */
+        wv_cells_forget_bound(f);
+        f->stage = WV_DONE;
+        return WVGD_OK;
+    }
     if (!whole || (a.status == WVGD_OK && wv_fit_hurried(f) && wv_fit_afford(f, f->b.n, 1) < f->b.n)) {
         wv_cells_leave(f);
         f->stage = WV_DONE;
