@@ -323,9 +323,9 @@ static void components_step_where_that_gains(void **state)
     }
 }
 
-/* Beside bent ridges the mixture says far too much of components that are wide: taken at its word, the bound was hundreds
- * of nats below the evidence. Components of the mixture may lie there, too: where nothing else was left, the bound was
- * 700 nats low, until Gaussians of modes needed no stored draws. They lose ten. */
+/* Beside bent ridges the mixture says far too much of components that are wide: taken at its word, the bound was
+ * hundreds of nats below the evidence. Components of the mixture may lie there, too: where nothing else was left, the
+ * bound was 700 nats low, until Gaussians of modes needed no stored draws. They lose ten. */
 static void no_component_where_the_mixture_is_wrong(void **state)
 {
     (void)state;

@@ -225,13 +225,19 @@ static double final_draws(const wvgd_fit *f, double rel)
     return fmin(fmax(wanted, least), (double)most_draws(f));
 }
 
-/* Masses as the iterations with the cells at rest have them, else the trial. */
+/* Masses as the iterations with the cells at rest have them, else the trial; of densities without an integral neither
+ * may have any. */
 static void weigh_by_masses(wvgd_fit *f)
 {
     size_t mark = wv_arena_mark(f->arena);
     double *mass = wv_arena_take(f->arena, f->N);
     wv_posterior_masses(&f->closing, f->N, mass);
-    wv_partition_set_weight_beta(&f->cells, f->joint.averaged ? f->cells.now.beta : mass);
+    if (f->joint.averaged)
+        memcpy(mass, f->cells.now.beta, f->N * sizeof *mass);
+    if (!(cblas_dasum((int)f->N, mass, 1) > 0))
+        for (size_t j = 0; j < f->N; j++)
+            mass[j] = 1 / (double)f->N;
+    wv_partition_set_weight_beta(&f->cells, mass);
     wv_arena_release(f->arena, mark);
 }
 
