@@ -54,10 +54,10 @@ static void fits_that_agree(void **state)
     failure f;
     wvgd_results first;
     wvgd_fit *fit = fitted(&model, false, 1, &o);
-    assert_int_equal(run_repeated(&r, 2, &model, &o, NULL, NULL, NULL, &f), 0);
+    assert_int_equal(run_repeated(&r, 2, &model, &o, 1, NULL, NULL, NULL, &f), 0);
     assert_true(r.n == 2 && r.each[0].seed == 2 && r.each[1].seed == 3);
     json_t *run = new_run();
-    describe_repeated(&r, 3, fit, 1, run);
+    describe_repeated(&r, 3, fit, run);
     wvgd_get_results(fit, &first);
     assert_true(json_is_true(json_object_get(json_object_get(run, "repeat"), "agree")));
     assert_true(json_is_true(json_object_get(json_object_get(run, "verdict"), "reliable")));
@@ -80,9 +80,9 @@ static void a_fit_that_has_missed_a_mode(void **state)
     wvgd_options o;
     wvgd_fit *fit = fitted(&model, false, 1, &o);
     repeated_fit other = {7, fitted(&half, true, 7, &o)};
-    repeated_fits r = {1, &other};
+    repeated_fits r = {1, &other, 1};
     json_t *run = new_run();
-    describe_repeated(&r, 2, fit, 1, run);
+    describe_repeated(&r, 2, fit, run);
     const json_t *verdict = json_object_get(run, "verdict"), *reasons = json_object_get(verdict, "reasons");
     assert_true(json_is_false(json_object_get(verdict, "reliable")));
     assert_true(json_is_false(json_object_get(json_object_get(run, "repeat"), "agree")));
@@ -93,6 +93,11 @@ static void a_fit_that_has_missed_a_mode(void **state)
     assert_non_null(strstr(json_string_value(json_array_get(reasons, 1)), "mean of x"));
     assert_true(is_pooled(&r, fit, 0) && !is_pooled(&r, fit, 1)); /* pooled results are those of the better fit */
     json_decref(run);
+    wvgd_fit *shown = other.fit, *better = fit;
+    other = (repeated_fit){1, fit}; /* the other way round: what is shown is the better one all the same */
+    r.seed = 7;
+    prefer_pooled(&r, &shown);
+    assert_true(shown == better && r.seed == 1 && other.seed == 7 && is_pooled(&r, shown, 0));
     wvgd_free(other.fit);
     wvgd_free(fit);
     wvgd_model_close(&model);
@@ -115,10 +120,10 @@ static void fits_that_are_stopped(void **state)
     failure f;
     int calls = 0;
     wvgd_fit *fit = fitted(&model, false, 1, &o);
-    assert_int_equal(run_repeated(&r, 2, &model, &o, NULL, stop, &calls, &f), 0);
+    assert_int_equal(run_repeated(&r, 2, &model, &o, 1, NULL, stop, &calls, &f), 0);
     assert_int_equal(r.n, 0);
     json_t *run = new_run();
-    describe_repeated(&r, 3, fit, 1, run);
+    describe_repeated(&r, 3, fit, run);
     const json_t *warnings = json_object_get(json_object_get(run, "diagnostics"), "warnings");
     assert_non_null(strstr(json_string_value(json_array_get(warnings, 0)), "only 1 of 3 fits"));
     json_decref(run);

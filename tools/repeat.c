@@ -29,17 +29,20 @@ static int watch(void *self, const wvgd_progress *p)
     return w->stopped;
 }
 
-int run_repeated(repeated_fits *r, size_t count, const wvgd_model *model, const wvgd_options *options,
+int run_repeated(repeated_fits *r, size_t count, const wvgd_model *model, const wvgd_options *options, uint64_t seed,
                  const double *start, wvgd_progress_callback *callback, void *self, failure *f)
 {
     watcher w = {callback, self, false};
     wvgd_error error;
     r->each = calloc(count + 1, sizeof *r->each);
+    r->seed = options->seed;
     if (!r->each)
         return fail(f, EX_SOFTWARE, "no memory for %zu fits", count);
     for (size_t k = 0; k < count && !w.stopped; k++) {
         wvgd_options o = *options;
-        o.seed = options->seed + k + 1;
+        o.seed = seed++;
+        if (o.seed == options->seed)
+            o.seed = seed++;
         wvgd_fit *fit = wvgd_new(model, &o, start, &error);
         if (!fit)
             return fail(f, EX_SOFTWARE, "%s", error.text);
@@ -68,6 +71,11 @@ static bool results_of(const repeated_fits *r, const wvgd_fit *first, size_t k, 
     const wvgd_fit *fit = k ? r->each[k - 1].fit : first;
     wvgd_get_results(fit, to);
     return fit != NULL;
+}
+
+static uint64_t seed_of(const repeated_fits *r, size_t k)
+{
+    return k ? r->each[k - 1].seed : r->seed;
 }
 
 /* ---- comparison -------------------------------------------------------------------------------------------------- */
@@ -134,6 +142,17 @@ bool is_pooled(const repeated_fits *r, const wvgd_fit *first, size_t k)
     return true;
 }
 
+void prefer_pooled(repeated_fits *r, wvgd_fit **first)
+{
+    for (size_t k = 1; k <= r->n && !is_pooled(r, *first, 0); k++)
+        if (is_pooled(r, *first, k)) {
+            repeated_fit other = r->each[k - 1];
+            r->each[k - 1] = (repeated_fit){r->seed, *first};
+            r->seed = other.seed;
+            *first = other.fit;
+        }
+}
+
 static wvgd_estimate pool(const repeated_fits *r, const wvgd_fit *first)
 {
     double sum = 0, precision = 0;
@@ -160,12 +179,12 @@ static comparison compare(const repeated_fits *r, const wvgd_fit *first)
 }
 
 /* ---- in run.json ------------------------------------------------------------------------------------------------- */
-static json_t *fit_object(const repeated_fits *r, const wvgd_fit *first, uint64_t seed, size_t k)
+static json_t *fit_object(const repeated_fits *r, const wvgd_fit *first, size_t k)
 {
     json_t *o = json_object();
     wvgd_results a;
     char text[32];
-    snprintf(text, sizeof text, "%llu", (unsigned long long)(k ? r->each[k - 1].seed : seed));
+    snprintf(text, sizeof text, "%llu", (unsigned long long)seed_of(r, k));
     json_object_set_new(o, "seed", json_string(text));
     bool ended = results_of(r, first, k, &a);
     json_object_set_new(o, "log_evidence", ended ? json_number(a.evidence.value) : json_null());
@@ -191,13 +210,17 @@ static void add_warning(json_t *run, const char *text)
     json_array_append_new(json_object_get(json_object_get(run, "diagnostics"), "warnings"), json_text(text));
 }
 
-static uint64_t seed_of(const repeated_fits *r, uint64_t seed, size_t k)
+static size_t most_starts(const repeated_fits *r, const wvgd_fit *first)
 {
-    return k ? r->each[k - 1].seed : seed;
+    wvgd_results a;
+    size_t most = 0;
+    for (size_t k = 0; k <= r->n; k++)
+        most = results_of(r, first, k, &a) && a.starts > most ? a.starts : most;
+    return most;
 }
 
 /* What the fits say of each other. */
-static void judge(const repeated_fits *r, const wvgd_fit *first, uint64_t seed, const comparison *c, json_t *run)
+static void judge(const repeated_fits *r, const wvgd_fit *first, const comparison *c, json_t *run)
 {
     wvgd_results low, high;
     char line[400];
@@ -206,17 +229,17 @@ static void judge(const repeated_fits *r, const wvgd_fit *first, uint64_t seed, 
     if (c->evidence_differs && results_of(r, first, c->low, &low) && results_of(r, first, c->high, &high)) {
         snprintf(line, sizeof line,
                  "the log evidence of %zu fits lies between %.6g (seed %llu) and %.6g (seed %llu), farther apart than "
-                 "their errors allow: a fit that misses a mode has less; raise --starts, and use the second as --seed",
-                 c->fits, low.evidence.value, (unsigned long long)seed_of(r, seed, c->low), high.evidence.value,
-                 (unsigned long long)seed_of(r, seed, c->high));
+                 "their errors allow: a fit that misses a mode has less; set --starts to %zu or more",
+                 c->fits, low.evidence.value, (unsigned long long)seed_of(r, c->low), high.evidence.value,
+                 (unsigned long long)seed_of(r, c->high), 2 * most_starts(r, first));
         add_reason(run, line);
     }
     if (c->sds > 0) {
-        snprintf(
-            line, sizeof line,
-            "the mean of %.48s differs between fits by %.2g sd, more than its errors allow: raise --starts, or lower "
-            "--evidence-se",
-            name ? name : "a parameter", c->sds);
+        snprintf(line, sizeof line,
+                 "the mean of %.48s differs between fits by %.2g sd, more than its errors allow: set --starts to %zu "
+                 "or more, or "
+                 "lower --evidence-se",
+                 name ? name : "a parameter", c->sds, 2 * most_starts(r, first));
         add_reason(run, line);
     }
     if (c->failed || 2 * c->unreliable > c->fits) {
@@ -238,13 +261,13 @@ static void judge(const repeated_fits *r, const wvgd_fit *first, uint64_t seed, 
     }
 }
 
-void describe_repeated(const repeated_fits *r, size_t asked, const wvgd_fit *first, uint64_t seed, json_t *run)
+void describe_repeated(const repeated_fits *r, size_t asked, const wvgd_fit *first, json_t *run)
 {
     comparison c = compare(r, first);
     json_t *o = json_object(), *fits = json_array(), *evidence = json_object();
     char line[200];
     for (size_t k = 0; k <= r->n; k++)
-        json_array_append_new(fits, fit_object(r, first, seed, k));
+        json_array_append_new(fits, fit_object(r, first, k));
     json_object_set_new(evidence, "value", json_number(c.pooled.value));
     json_object_set_new(evidence, "se", json_number(c.pooled.se));
     json_object_set_new(o, "asked", json_integer((json_int_t)asked));
@@ -252,7 +275,7 @@ void describe_repeated(const repeated_fits *r, size_t asked, const wvgd_fit *fir
     json_object_set_new(o, "evidence", evidence);
     json_object_set_new(o, "agree", json_boolean(!c.evidence_differs && !(c.sds > 0) && !c.failed));
     json_object_set_new(run, "repeat", o);
-    judge(r, first, seed, &c, run);
+    judge(r, first, &c, run);
     if (c.fits < asked) {
         snprintf(line, sizeof line, "only %zu of %zu fits were run: wvgd fit --resume runs the others", c.fits, asked);
         add_warning(run, line);

@@ -58,7 +58,25 @@ int record_options(const json_t *asked, wvgd_options *options, failure *f)
         if (!is_start_file(info->name, text) && set_fit_option(options, info, text, &wrong))
             return fail(f, EX_TEMPFAIL, "the record of the run is damaged: %s", wrong.text);
     }
+    const char *shown = record_reopen(asked, "seed");
+    if (shown)
+        options->seed = strtoull(shown, NULL, 10);
     return 0;
+}
+
+uint64_t record_seed(const json_t *asked)
+{
+    char buffer[40];
+    const char *text = option_text_of(json_object_get(json_object_get(asked, "options"), "seed"), buffer);
+    return text ? strtoull(text, NULL, 10) : 1;
+}
+
+void record_shown_seed(json_t *asked, uint64_t seed)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)seed);
+    if (seed != record_seed(asked))
+        json_object_set_new(json_object_get(asked, "reopen"), "seed", json_string(text));
 }
 
 int take_cost(wvgd_options *options, const opened_model *model, failure *f)

@@ -32,6 +32,11 @@ bool same_run(const json_t *asked, const char *dir);
 /* Options of the fit. */
 int record_options(const json_t *asked, wvgd_options *options, failure *f);
 
+/* The seed that was asked for, and that of the fit that is shown, which may be another one of several (--repeat): the
+ * options of a record have the second. */
+uint64_t record_seed(const json_t *asked);
+void record_shown_seed(json_t *asked, uint64_t seed);
+
 /* Completes them where the cost is the model's: --cost functional. */
 int take_cost(wvgd_options *options, const opened_model *model, failure *f);
 

@@ -37,14 +37,6 @@ static int read_again(const json_t *asked, series_data *series, failure *f)
     return code ? fail(f, code, "predictions of a gp need the data of its run: %s", why.text) : 0;
 }
 
-/* As many draws as in draws.csv, and the same. */
-static uint64_t seed_of(const json_t *asked)
-{
-    char buffer[40];
-    const char *text = option_text_of(json_object_get(json_object_get(asked, "options"), "seed"), buffer);
-    return text ? strtoull(text, NULL, 10) : 1;
-}
-
 static int predict_with(wvgd_session *s, const predictor *p, const char *data, size_t K, size_t *rows, failure *f)
 {
     double *X, *value = calloc(K, s->shows->shown * sizeof *value);
@@ -53,7 +45,7 @@ static int predict_with(wvgd_session *s, const predictor *p, const char *data, s
     if (!code && (!value || !row))
         code = fail(f, EX_SOFTWARE, "no memory for predictions from %zu draws", K);
     if (!code)
-        code = show_draws(s->fit, s->shows, WVGD_DRAWS_RESAMPLED, seed_of(record_of(s)), K, value, NULL, f);
+        code = show_draws(s->fit, s->shows, WVGD_DRAWS_RESAMPLED, record_seed(record_of(s)), K, value, NULL, f);
     if (!code)
         code = predict_rows(p, K, value, *rows, X, row, f);
     free(X);

@@ -278,7 +278,7 @@ static json_t *describe_run(wvgd_session *s, const wvgd_results *results, failur
     if (run && s->model.show)
         judge_tails(run);
     if (run && record_count(s->asked, "repeat", 1) > 1)
-        describe_repeated(&s->repeated, record_count(s->asked, "repeat", 1), s->fit, s->options.seed, run);
+        describe_repeated(&s->repeated, record_count(s->asked, "repeat", 1), s->fit, run);
     if (run) {
         add_table_warnings(s, run);
         judge_priors(s, results, run);
@@ -304,13 +304,20 @@ static json_t *describe_run(wvgd_session *s, const wvgd_results *results, failur
     return run;
 }
 
-/* The other fits of --repeat. One that was stopped early has the first only. */
+/* The other fits of --repeat, of which one that is pooled is shown. One that was stopped early has the first only. */
 static int repeat_fit(wvgd_session *s, failure *f)
 {
     size_t fits = record_count(s->asked, "repeat", 1);
-    return fits < 2 || s->early ? 0
-                                : run_repeated(&s->repeated, fits - 1, &s->model.model, &s->options, s->start,
-                                               s->callback, s->callback_self, f);
+    if (fits < 2 || s->early)
+        return 0;
+    int code = run_repeated(&s->repeated, fits - 1, &s->model.model, &s->options, record_seed(s->asked), s->start,
+                            s->callback, s->callback_self, f);
+    if (code)
+        return code;
+    prefer_pooled(&s->repeated, &s->fit);
+    s->options.seed = s->repeated.seed;
+    record_shown_seed(s->asked, s->repeated.seed);
+    return 0;
 }
 
 static int write_draws(const wvgd_session *s, file_set *set, failure *f)
