@@ -664,6 +664,45 @@ bool wv_moments_tilts(const wv_moments_input *in, const wv_moments_tilt *tilt)
     return small;
 }
 
+/* value[n][m] <- less their means within the modes of their draws. */
+static void centre_in_modes(const wv_moments_input *in, size_t m, double *value)
+{
+    size_t n = in->draws->n, mark = wv_arena_mark(in->arena), *mode = wv_arena_take_sizes(in->arena, n);
+    double *mean = wv_arena_take(in->arena, in->modes * m), *mass = wv_arena_take(in->arena, in->modes);
+    memset(mean, 0, in->modes * m * sizeof *mean);
+    memset(mass, 0, in->modes * sizeof *mass);
+    wv_mixture_owners(in->mix, n, in->draws->x, mode, in->arena);
+    for (size_t i = 0; i < n; i++) {
+        mode[i] = in->mode[mode[i]];
+        mass[mode[i]] += in->v[i];
+        if (in->v[i] > 0)
+            cblas_daxpy((int)m, in->v[i], value + i * m, 1, mean + mode[i] * m, 1);
+    }
+    for (size_t i = 0; i < n; i++)
+        if (in->v[i] > 0)
+            cblas_daxpy((int)m, -1 / mass[mode[i]], mean + mode[i] * m, 1, value + i * m, 1);
+    wv_arena_release(in->arena, mark);
+}
+
+/* Tail indices are those within modes: a light mode that is far away determines the sd, but is no tail. */
+static void find_tails(const wv_moments_input *in, size_t m, size_t ld, const double *value, wv_moments to)
+{
+    size_t n = in->draws->n, mark = wv_arena_mark(in->arena);
+    const double *mean = to.mean;
+    if (in->modes > 1) {
+        double *centred = wv_arena_take(in->arena, n * m), *zero = wv_arena_take(in->arena, m);
+        memset(zero, 0, m * sizeof *zero);
+        for (size_t i = 0; i < n; i++)
+            memcpy(centred + i * m, value + i * ld, m * sizeof *centred);
+        centre_in_modes(in, m, centred);
+        value = centred;
+        mean = zero;
+        ld = m;
+    }
+    wv_weights_tail_indices(n, in->v, m, value, ld, mean, to.var, to.sd_se, to.tail_k, in->arena);
+    wv_arena_release(in->arena, mark);
+}
+
 /* Of m functions. Where the tilt is no small correction there is none; returns whether there is. */
 static bool estimate(const wv_moments_input *in, const wv_moments_tilt *tilt, size_t m, size_t ld, const double *value,
                      wv_moments to)
@@ -689,8 +728,8 @@ static bool estimate(const wv_moments_input *in, const wv_moments_tilt *tilt, si
     for (size_t k = 0; k < m; k += FUNCTIONS)
         estimate_errors(in, tilt, &f, k, m - k < FUNCTIONS ? m - k : FUNCTIONS, u, to);
     if (to.sd_se)
-        wv_weights_tail_indices(in->draws->n, in->v, m, value, ld, to.mean, to.var, to.sd_se, to.tail_k, in->arena);
-    if (to.sd_se && value == in->draws->x)
+        find_tails(in, m, ld, value, to);
+    if (to.sd_se && value == in->draws->x && in->modes < 2) /* a light mode would seem a tail */
         look_at_slopes(in, to);
     wv_arena_release(in->arena, mark);
     return tilt;
