@@ -128,7 +128,7 @@ static void warnings(wvgd_fit *f)
     f->messages.warnings = 0;
     if (f->stage != WV_DONE)
         return;
-    if (!wv_verdict_improper(f)) {
+    if (!wv_verdict_improper(f) && !wv_verdict_wrong_model(f)) {
         warn_cells(f);
         warn_mixture(f);
         warn_loss(f);
@@ -332,7 +332,7 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
                         .modes = f->modes.relevant,
                         .hit_once = f->modes.hit_once,
                         .mode = f->modes.relevant ? f->modes.x : NULL,
-                        .expected_unseen = wv_verdict_unseen(f),
+                        .expected_unseen = wv_explore_unseen(f),
                         .components = mixture ? mix->K : 0,
                         .component_weight = mix->w,
                         .component_mu = mix->mu,

@@ -28,12 +28,6 @@ __attribute__((format(printf, 2, 3))) static void say(wvgd_fit *f, const char *f
 
 enum { NAME_ROOM = 48 };
 
-double wv_verdict_unseen(const wvgd_fit *f)
-{
-    double W = (double)f->modes.distinct, n = (double)f->explore.wide;
-    return n > W + 2 && W > 0 ? W * (n - 1) / (n - W - 2) - W : NAN;
-}
-
 /* The largest |log p~| among the draws, in units of what a double resolves. */
 static double rounding(const wvgd_fit *f)
 {
@@ -129,8 +123,12 @@ static void about_weights(wvgd_fit *f)
             "(hence the standard error %.2g): %s",
             f->outcome.bound.value, f->outcome.evidence.se, remedy(f));
     else if (!(f->outcome.evidence.se < evidence_limit(f)))
-        say(f, "the standard error of the log evidence is %.3g, not below %g, because the weights are uneven: %s",
-            f->outcome.evidence.se, evidence_limit(f), remedy(f));
+        say(f, "the standard error of the log evidence is %.3g, not below %g%s, because %s: %s", f->outcome.evidence.se,
+            evidence_limit(f), f->finish.now.result == WV_FINISH_SETTLED ? " (the limit where chains agree)" : "",
+            wv_finisher_has_states(f) ? "the mixture, beside which it weighs the states of chains, is not close to "
+                                        "the posterior"
+                                      : "the weights are uneven",
+            remedy(f));
     if (f->outcome.pareto_k > limit)
         say(f, "Pareto k-hat %.3f is above %.3f, so the draws do not cover the tails: %s", f->outcome.pareto_k, limit,
             remedy(f));
@@ -221,6 +219,15 @@ static const char *ensemble_remedy(const wvgd_fit *f)
                                   : "try more --particles, or take draws of the posterior instead of the ensemble";
 }
 
+/* The same where that cannot be told. */
+static const char *unknown_remedy(const wvgd_fit *f)
+{
+    return wv_fit_hurried(f)          ? resume_first
+           : f->N < f->modes.relevant ? "use as many --particles as there are modes at least"
+           : f->N > 1                 ? "use fewer --particles, or take draws of the posterior instead of the ensemble"
+                                      : "take draws of the posterior instead of the ensemble";
+}
+
 /* What the ensemble is judged by. */
 typedef struct {
     double apart; /* weights and masses */
@@ -266,16 +273,14 @@ static void about_ensemble(wvgd_fit *f)
         say(f, "the component of cell %zu could gain %.2g +- %.1g nats more within its family: %s", g.worst + 1,
             f->cells.gain[g.worst], f->cells.gain_se[g.worst], ensemble_remedy(f));
     if (g.unknown > wv_policy.verdict_ensemble)
-        say(f, "cells with %.2g of the mass have too few effective draws to tell how good their components are: %s",
-            g.unknown,
-            wv_fit_hurried(f) ? resume_first
-                              : "use fewer --particles, or take draws of the posterior instead of the ensemble");
+        say(f, "cells with %.0f %% of the mass have too few effective draws to tell how good their components are: %s",
+            100 * g.unknown, unknown_remedy(f));
 }
 
-/* What gives the first starts of the search their scale. */
-static const char *scale_of_starts(const wvgd_fit *f)
+/* What gives the starts their scale from which unseen modes are estimated. */
+static const char *scale_of_starts(wvgd_fit *f)
 {
-    return f->model.start ? "the prior" : "--init-scale";
+    return f->model.start ? "the prior" : wv_explore_travels(f) ? "the distance of the mode from 0" : "--init-scale";
 }
 
 /* The least number of starts that a mode of weight has been found from. */
@@ -288,14 +293,43 @@ static size_t least_found(const wvgd_fit *f)
     return least;
 }
 
-/* Starts after which it should have been found twice as often as needed, in round numbers. */
-static size_t enough_starts(const wvgd_fit *f)
+/* That number or a larger one, in round numbers. */
+static size_t rounded(double n)
 {
     const double ten = 10;
-    double least = fmax((double)least_found(f), 1),
-           n = (double)f->explore.starts * fmax(2 * (double)wv_explore_needed(f) / least, 2),
-           round = pow(ten, floor(log10(n)));
+    double round = pow(ten, floor(log10(n)));
     return (size_t)(ceil(n / round) * round);
+}
+
+/* Starts after which it should have been found twice as often as needed. */
+static size_t enough_starts(const wvgd_fit *f)
+{
+    double least = fmax((double)least_found(f), 1);
+    return rounded((double)f->explore.starts * fmax(2 * (double)wv_explore_needed(f) / least, 2));
+}
+
+/* Those that most modes should have been found after: every other of the further ones tells of that. */
+static size_t starts_for_unseen(const wvgd_fit *f)
+{
+    double W = (double)f->modes.distinct, needed = W + 2 + (W + 1) / wv_policy.explore_unseen;
+    return rounded((double)f->explore.starts + 2 * fmax(needed - (double)f->explore.wide, 1));
+}
+
+/* Too few starts for what they have found. */
+static void about_unseen(wvgd_fit *f)
+{
+    const char *plural = f->modes.relevant > 1 ? "s" : "";
+    double unseen = wv_explore_unseen(f);
+    if (!(unseen > wv_policy.verdict_unseen * (double)f->modes.distinct)) /* NAN: what little is known is said */
+        return;
+    if (wv_fit_hurried(f))
+        say(f, "only %zu starts at the scale of %s led to modes, %zu mode%s, so others may have been missed: %s",
+            f->explore.wide, scale_of_starts(f), f->modes.relevant, plural, resume_first);
+    else
+        say(f,
+            "only %zu starts at the scale of %s led to modes, %zu mode%s, so others may have been missed (%.2g are "
+            "expected if modes attract starts about equally): set --starts to %zu",
+            f->explore.wide, scale_of_starts(f), f->modes.relevant, plural, unseen, starts_for_unseen(f));
 }
 
 static void about_starts(wvgd_fit *f)
@@ -322,6 +356,8 @@ static void about_starts(wvgd_fit *f)
             "%zu of %zu starts at the scale of %s led to modes with noticeable mass, the others to many lower tops, so "
             "other modes may have been missed: set --starts to %zu",
             hits, wide, scale_of_starts(f), enough_starts(f));
+    else if (f->explore.starts)
+        about_unseen(f);
 }
 
 /* Chains that complete the fit walk from the tops of some modes to those of others, in the user's coordinates. */
@@ -374,6 +410,44 @@ bool wv_verdict_has_bad_points(const wvgd_fit *f)
     return wv_policy.verdict_bad_points * (double)f->count.bad_points > (double)f->count.evaluations;
 }
 
+/* The highest log density among the draws. */
+static double highest(const wvgd_fit *f)
+{
+    double most = -INFINITY;
+    for (size_t i = 0; i < f->closing.draws.n; i++)
+        if (f->closing.v[i] > 0)
+            most = fmax(most, f->closing.draws.log_p[i]);
+    return most;
+}
+
+bool wv_verdict_wrong_model(const wvgd_fit *f)
+{
+    return f->stage == WV_DONE && (f->outcome.noise > wv_policy.verdict_noise || f->outcome.wrong_slopes ||
+                                   highest(f) > wv_policy.verdict_grows);
+}
+
+/* What else there is to say follows from this. */
+static void about_model(wvgd_fit *f)
+{
+    if (highest(f) > wv_policy.verdict_grows)
+        say(f,
+            "the log densities grow to %.2g, so large that a double resolves them only to %.2g: the posterior is "
+            "improper "
+            "(is the sign of the log density right?), or a constant should be subtracted in the model",
+            highest(f), rounding(f));
+    else if (f->outcome.noise > wv_policy.verdict_noise)
+        say(f,
+            "the density is noisy: log densities at the same point differ (sd %.2g), so evidence and sds are biased; "
+            "fix the random numbers of the model, or average over more of them; if it has none, it reads or writes "
+            "where it should not (the number of parameters, several threads)",
+            f->outcome.noise);
+    else
+        say(f,
+            "the gradient is wrong: near %zu checked points it does not match the changes of the log density; means "
+            "and sds depend on it; --check-gradient shows where",
+            f->outcome.wrong_slopes);
+}
+
 static void about_numbers(wvgd_fit *f)
 {
     size_t i = unresolved(f);
@@ -388,21 +462,11 @@ static void about_numbers(wvgd_fit *f)
     if (i < f->D)
         say(f, "%s varies by %.2g around %.6g, hardly more than a double resolves: shift it in the model",
             parameter_name(f, i, name), sqrt(f->posterior.var[i]), f->posterior.mean[i]);
-    if (f->outcome.noise > wv_policy.verdict_noise)
-        say(f,
-            "the density is noisy: log densities at the same point differ (sd %.2g), so evidence and sds are biased; "
-            "fix the random numbers of the model, or average over more of them",
-            f->outcome.noise);
-    if (f->outcome.roughness > wv_policy.differences_rough && !(f->outcome.noise > wv_policy.verdict_noise))
+    if (f->outcome.roughness > wv_policy.differences_rough)
         say(f,
             "the density is not smooth: log densities at neighbouring points scatter (sd %.2g), so gradients from "
             "differences are inaccurate, and evidence and sds are biased; make the model smoother or more accurate",
             f->outcome.roughness);
-    if (f->outcome.wrong_slopes && !(f->outcome.noise > wv_policy.verdict_noise))
-        say(f,
-            "the gradient is wrong: near %zu checked points it does not match the changes of the log density; means "
-            "and sds depend on it; --check-gradient shows where",
-            f->outcome.wrong_slopes);
     if (rounding(f) > wv_policy.verdict_resolution)
         say(f,
             "the log densities are so large that a double resolves them only to %.2g: subtract a constant in the model",
@@ -462,7 +526,7 @@ static void about_impropriety(wvgd_fit *f)
 
 static void in_favour_of_search(wvgd_fit *f)
 {
-    double unseen = wv_verdict_unseen(f);
+    double unseen = wv_explore_unseen(f);
     const char *plural = f->modes.relevant > 1 ? "s" : "";
     if (walked_together(f))
         say(f, "%zu starts led to %zu tops, but chains walk from one to the other, and take them for %zu mode%s",
@@ -520,6 +584,10 @@ void wv_verdict(wvgd_fit *f)
     f->messages.reliable = false;
     if (f->stage != WV_DONE)
         return;
+    if (wv_verdict_wrong_model(f)) {
+        about_model(f);
+        return;
+    }
     about_numbers(f); /* causes before their consequences */
     about_convergence(f);
     about_weights(f);

@@ -9,13 +9,13 @@ void wv_verdict(wvgd_fit *f);
 /* Whether points with NaN or infinite values are so many that they speak against the result. */
 bool wv_verdict_has_bad_points(const wvgd_fit *f);
 
+/* Whether the density is noisy, grows without bound or has a wrong gradient: all else that speaks against the result
+ * follows from that. */
+bool wv_verdict_wrong_model(const wvgd_fit *f);
+
 /* Whether a result that is not reliable lies so far from the starts that the density seems not to fall off. After
  * wv_verdict. */
 bool wv_verdict_improper(const wvgd_fit *f);
-
-/* Modes that are expected to be missing, W of them having been found by n starts:
- * W (n-1) / (n-W-2) - W. NAN: cannot be said. */
-double wv_verdict_unseen(const wvgd_fit *f);
 
 /* Is this k-hat of a cell, which has so many effective draws and this mass, above the limit of n weights by more than
  * its standard error (about (1 + k) / sqrt(m) for a tail of m draws, before it is shrunk as if there were ten more)? Of

@@ -494,9 +494,78 @@ static void wrong_gradients(void **state)
             wvgd_fit *fit = judged(&model, &o, &r);
             assert_int_equal(says(&r, "the gradient is wrong"), cases[i].wrong);
             assert_false(cases[i].wrong && r.reliable);
+            if (cases[i].wrong) /* and nothing that follows from it */
+                assert_int_equal(r.reasons, 1);
             wvgd_free(fit);
             wvgd_model_close(&model);
         }
+}
+
+/* The negative of a log density. */
+static double energy(void *self, const double *z, double *grad)
+{
+    (void)self;
+    for (size_t i = 0; grad && i < 2; i++)
+        grad[i] = z[i];
+    return (z[0] * z[0] + z[1] * z[1]) / 2;
+}
+
+static double nowhere(void *self, const double *z, double *grad)
+{
+    (void)self;
+    (void)z;
+    for (size_t i = 0; grad && i < 2; i++)
+        grad[i] = 0;
+    return -INFINITY;
+}
+
+static double downhill(void *self, const double *z, double *grad)
+{
+    double log_p = kinked(self, z, grad);
+    for (size_t i = 0; grad && i < 2; i++)
+        grad[i] *= -1;
+    return log_p;
+}
+
+/* Of mistakes that all end without a mode, or far away, each has a message of its own. */
+static void mistakes_are_told_apart(void **state)
+{
+    (void)state;
+    static const struct {
+        wvgd_point_density *density;
+        const char *text;
+    } cases[] = {{energy, "not its negative"}, {nowhere, "was -INFINITY at all"}, {downhill, "check the gradient"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        wvgd_model model;
+        wvgd_results r;
+        wvgd_error error = {.text = ""};
+        wvgd_options o = staged_options(5, 1);
+        assert_int_equal(wvgd_model_pointwise(&model, 2, cases[i].density, NULL, true), 0);
+        wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
+        wvgd_status status = wvgd_run(fit, NULL, NULL, &error);
+        wvgd_get_results(fit, &r);
+        print_message("%s\n", status == WVGD_OK ? r.reason[0] : error.text);
+        assert_non_null(strstr(status == WVGD_OK ? r.reason[0] : error.text, cases[i].text));
+        assert_true(status != WVGD_OK || (r.reasons == 1 && !r.reliable));
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
+}
+
+/* One cell for two modes: fewer particles are no remedy. */
+static void remedies_that_can_be_followed(void **state)
+{
+    (void)state;
+    const double weight[] = {0.5, 0.5}, mean[] = {-20, 0, 20, 0}, cov[] = {1, 0, 0, 1, 1, 0, 0, 1};
+    wvgd_model model;
+    wvgd_results r;
+    wvgd_options o = staged_options(1, 1);
+    assert_int_equal(target_mixture(&model, 2, 2, weight, mean, cov), 0);
+    wvgd_fit *fit = judged(&model, &o, &r);
+    for (size_t i = 0; i < r.reasons; i++)
+        assert_null(strstr(r.reason[i], "fewer --particles"));
+    wvgd_free(fit);
+    wvgd_model_close(&model);
 }
 
 int main(void)
@@ -507,6 +576,8 @@ int main(void)
         cmocka_unit_test(hard_ones),
         cmocka_unit_test(rounded_away),
         cmocka_unit_test(improper),
+        cmocka_unit_test(mistakes_are_told_apart),
+        cmocka_unit_test(remedies_that_can_be_followed),
         cmocka_unit_test(not_searched),
         cmocka_unit_test(found_only_once),
         cmocka_unit_test(bad_points),

@@ -820,5 +820,7 @@ const trust_kind trust_others[] = {
     {"spectrum, faint line, D = 4", TRUST_COUNTED, faint_line},
     {"spectrum, 2 sharp lines, D = 7", TRUST_COUNTED, sharp_lines},
     {"spectrum, 2 faint lines, D = 7", TRUST_COUNTED, faint_lines},
+    {"3 modes far apart, D = 6", TRUST_COUNTED, trust_far},
+    {"damped oscillation, D = 6", TRUST_COUNTED, trust_wave},
 };
 const size_t trust_other_count = sizeof trust_others / sizeof *trust_others;

@@ -92,5 +92,8 @@ void trust_pairs10(trust_target *t, uint64_t seed);
 void trust_funnel10(trust_target *t, uint64_t seed);
 void trust_funnel_turned(trust_target *t, uint64_t seed);
 void trust_shell5(trust_target *t, uint64_t seed);
+/* Of far.c. */
+void trust_far(trust_target *t, uint64_t seed);
+void trust_wave(trust_target *t, uint64_t seed);
 void trust_regression(trust_target *t, uint64_t seed);
 #endif

@@ -101,11 +101,12 @@ bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running)
 {
     struct {
         size_t phase, starts, wide, climbed, again_starts, again_climbed, judged, idle, refused, slabs, slab_starts,
-            ends;
-    } s = {e->phase,  e->starts, e->wide,    e->climbed, e->again_starts, e->again_climbed,
-           e->judged, e->idle,   e->refused, e->slabs,   e->slab_starts,  e->ends};
+            ends, scales;
+    } s = {e->phase, e->starts,  e->wide,  e->climbed,     e->again_starts, e->again_climbed, e->judged,
+           e->idle,  e->refused, e->slabs, e->slab_starts, e->ends,         e->scales};
     wv_archive_values(a, &s, sizeof s);
-    if (s.phase > WV_EXPLORED || (s.judged && s.judged >= e->paths) || s.ends > WV_ENDS || (running && !e->frame))
+    if (s.phase > WV_EXPLORED || (s.judged && s.judged >= e->paths) || s.ends > WV_ENDS || s.scales > 1 ||
+        (running && !e->frame))
         return wv_archive_refuse(a);
     for (size_t i = 0; i < WV_ENDS; i++)
         if (!archive_end(&e->end[i], a))
@@ -126,6 +127,7 @@ bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running)
         e->slabs = s.slabs;
         e->slab_starts = s.slab_starts;
         e->ends = s.ends;
+        e->scales = s.scales;
         e->turned = false;
     }
     size_t paths = running ? e->paths : 0;
@@ -204,11 +206,67 @@ static bool rugged(const wvgd_fit *f)
     return (double)f->modes.wide_hits < wv_policy.explore_rugged * (double)f->explore.wide;
 }
 
-/* Is this one of the starts that have the scale of prior or user, to the end? What is unseen is known from them. */
+double wv_explore_unseen(const wvgd_fit *f)
+{
+    double W = (double)f->modes.distinct, n = (double)f->explore.wide;
+    return n > W + 2 && W > 0 ? W * (n - 1) / (n - W - 2) - W : NAN;
+}
+
+/* Are there lighter modes beside those that matter? Then there may be more of both. */
+static bool has_others(const wvgd_fit *f)
+{
+    double least = f->modes.n ? f->modes.mode[wv_modes_heaviest(f)].elbo - wv_policy.explore_others : 0;
+    size_t n = 0;
+    for (size_t m = 0; m < f->modes.n; m++)
+        n += f->modes.mode[m].elbo > least;
+    return n > f->modes.relevant;
+}
+
+bool wv_explore_unseen_many(const wvgd_fit *f)
+{
+    double share = has_others(f) ? wv_policy.explore_unseen_others : wv_policy.explore_unseen;
+    return !(wv_explore_unseen(f) <= share * (double)f->modes.distinct);
+}
+
+/* Starts after which that keeps nobody waiting. */
+static double patience(const wvgd_fit *f)
+{
+    return (has_others(f) ? wv_policy.explore_unseen_starts_others : wv_policy.explore_unseen_starts) *
+           (double)enough(f);
+}
+
+/* Is this one of the starts that have the scale of prior or user, to the end? What is unseen is known from them, so
+ * that beyond those that are enough all have it. */
 static bool keeps_scale(const wvgd_fit *f, size_t start)
 {
     double every = rugged(f) ? wv_policy.start_wide_every_rugged : wv_policy.start_wide_every;
-    return start < given_starts(f) + first_starts(f) || start % (size_t)every == 0;
+    return start < given_starts(f) + first_starts(f) || start % (size_t)every == 0 ||
+           (start >= enough(f) && start % 2 == 0 && wv_explore_unseen_many(f));
+}
+
+/* Do the modes lie so far away that starts of the user's scale are all at one point, as they see them? Their distance
+ * from there, in their sds, else 0. Others may lie as far from there. */
+static double far_away(wvgd_fit *f)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *sd = wv_arena_take(f->arena, D), units = 0, sds = 0, n = (double)(f->modes.relevant * D);
+    if (f->modes.n && !f->model.start && f->opt.init == WVGD_INIT_EXPLORE &&
+        (double)f->explore.starts > wv_policy.start_shell_after) {
+        wv_modes_family(f)->sd(D, 0, f->modes.frame, sd);
+        for (size_t m = 0; m < f->modes.n; m++)
+            for (size_t i = 0; f->modes.mode[m].relevant && i < D; i++) {
+                units += pow(f->modes.x[m * D + i] / f->opt.init_scale, 2) / n;
+                sds += pow(f->modes.x[m * D + i] / sd[i], 2) / n;
+            }
+    }
+    wv_arena_release(f->arena, mark);
+    bool far = fmin(units, sds) > pow(wv_policy.start_far_away, 2);
+    return far && units < pow(wv_policy.verdict_far, 2) ? sqrt(sds) : 0; /* else it is hardly proper */
+}
+
+bool wv_explore_travels(wvgd_fit *f)
+{
+    return f->modes.relevant == 1 && far_away(f) > 0;
 }
 
 /* The width of a start among the modes, for narrow ones: the fewer coordinates of modes there are, the less is known of
@@ -248,26 +306,37 @@ static bool returns(const wvgd_fit *f, size_t start)
     return !f->model.start && f->modes.relevant > 1 && start % (size_t)wv_policy.start_again_every == 1;
 }
 
+/* Is the only mode that matters as easily found as it should be? */
+static bool single(const wvgd_fit *f)
+{
+    return f->modes.relevant == 1 && !rugged(f);
+}
+
 /* Is this a start of which the heaviest mode has most coordinates? Without a prior every other of them, since the scale
  * of the user need not be theirs. */
 static bool redraws(const wvgd_fit *f, const wv_path *p)
 {
-    return !p->wide && !p->tries && rugged(f) && (f->model.start || p->start / 2 % 2);
+    if (p->wide || p->tries)
+        return false;
+    if (single(f))
+        return p->start <= enough(f) || wv_explore_unseen_many(f);
+    return rugged(f) && (f->model.start || p->start / 2 % 2);
 }
 
 /* x, a standard normal draw, becomes the heaviest mode but for some coordinates, one or a share of them, which have the
- * scale of prior or user. Where tops have parts that are right or wrong on their own, as the lines of a spectrum, the
- * best one may need one part only. */
+ * scale of prior or user, or beside a single mode a wider one. Where tops have parts that are right or wrong on their
+ * own, as the lines of a spectrum, the best one may need one part only. */
 static void redraw(wvgd_fit *f, const wv_stream *stream, double *x)
 {
     size_t D = f->D, mark = wv_arena_mark(f->arena);
-    double *u = wv_arena_take(f->arena, D), which;
+    double *u = wv_arena_take(f->arena, D), which, wider;
     const double *top = f->modes.x + wv_modes_heaviest(f) * D;
+    wv_rng_uniform(stream, 1, 1, &which);
+    wv_rng_uniform(stream, 3, 1, &wider);
     if (f->model.start)
         model_start(f, x);
     else
-        cblas_dscal((int)D, f->opt.init_scale, x, 1);
-    wv_rng_uniform(stream, 1, 1, &which);
+        cblas_dscal((int)D, f->opt.init_scale * (single(f) ? exp2(wv_policy.start_redrawn_span * wider) : 1), x, 1);
     wv_rng_uniform(stream, 2, D, u);
     bool one = which < wv_policy.start_redrawn_one;
     size_t only = (size_t)(which / wv_policy.start_redrawn_one * (double)D);
@@ -307,6 +376,18 @@ static bool scatter_around(wvgd_fit *f, const wv_path *p, double u, double *x)
     return stretch(f, units, keeps, x);
 }
 
+/* x, a standard normal draw, becomes a start about as far from the middle of the user's starts as the modes. */
+static void travel(wvgd_fit *f, const wv_path *p, double sds, double u, double *x)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *sd = wv_arena_take(f->arena, D),
+           times = sds * exp2(wv_policy.start_travel_span * (2 * u - 1) / 2) * pow(wv_policy.start_closer, p->closer);
+    wv_modes_family(f)->sd(D, 0, f->modes.frame, sd);
+    for (size_t i = 0; i < D; i++)
+        x[i] *= times * sd[i];
+    wv_arena_release(f->arena, mark);
+}
+
 /* The mirror image of the heaviest mode: signs that may all be changed, in products and networks. */
 static void mirror_mode(const wvgd_fit *f, double *x)
 {
@@ -327,11 +408,13 @@ static double user_scale(const wvgd_fit *f, const wv_path *p, double wide)
 static void scatter(wvgd_fit *f, wv_path *p, double *x)
 {
     size_t D = f->D, given = given_starts(f), user = given + user_starts(f);
-    double u;
+    double u, sds = far_away(f);
     bool first = p->start < given + first_starts(f), prior = f->opt.init == WVGD_INIT_PRIOR,
          around = f->modes.n && !first && f->opt.init != WVGD_INIT_NORMAL;
+    bool alone = sds > 0 && f->modes.relevant == 1,
+         travels = sds > 0 && (alone ? p->start % (size_t)wv_policy.start_travel_every != 1 : returns(f, p->start));
     wv_stream stream = {f->opt.seed, WV_RNG_EXPLORE, p->start, p->tries};
-    p->wide = keeps_scale(f, p->start) || prior || f->opt.init == WVGD_INIT_NORMAL;
+    p->wide = alone ? travels : keeps_scale(f, p->start) || prior || f->opt.init == WVGD_INIT_NORMAL;
     if (p->start < given && !p->tries) {
         memcpy(x, f->cells.now.z + p->start * D, D * sizeof *x);
         return;
@@ -342,7 +425,9 @@ static void scatter(wvgd_fit *f, wv_path *p, double *x)
     wv_rng_uniform(&stream, 1, 1, &u);
     if (f->model.start && (prior || (p->wide && !p->tries)))
         model_start(f, x);
-    else if (around && p->start != user && redraws(f, p))
+    else if (travels && p->start != user)
+        travel(f, p, sds, u, x);
+    else if (around && p->start != user && !alone && redraws(f, p))
         redraw(f, &stream, x);
     else if (around && p->start == user && !p->tries) {
         mirror_mode(f, x);
@@ -350,15 +435,37 @@ static void scatter(wvgd_fit *f, wv_path *p, double *x)
     } else if (around && !p->wide && !p->tries && returns(f, p->start))
         cblas_dscal((int)D, f->opt.init_scale, x, 1);
     else if (around)
-        p->wide = scatter_around(f, p, u, x);
+        p->wide = scatter_around(f, p, u, x) && !alone;
     else
         cblas_dscal((int)D, user_scale(f, p, first ? 1 : width(f, p->start, u)), x, 1);
+}
+
+/* The frame of a wave. In that of the modes, ascents from everywhere may lead to the mode that is known, along the
+ * direction in which its coordinates depend on each other: every other wave sees its scales only, unless these depend
+ * so much on each other that ascents would be long. */
+static void set_frame(wvgd_fit *f)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    const wv_family *family = wv_modes_family(f);
+    f->explore.scales = false;
+    if (f->dense && f->modes.n && f->explore.starts / f->explore.paths % 2 == 0) {
+        double *scales = wv_arena_take(f->arena, D * D), *sd = wv_arena_take(f->arena, D);
+        family->sd(D, 0, f->modes.frame, sd);
+        family->set_sd(D, 0, scales, sd);
+        f->explore.scales = family->log_det(D, 0, scales) - family->log_det(D, 0, f->modes.frame) <
+                            wv_policy.ascent_scales * (double)D;
+        if (f->explore.scales)
+            wv_ascent_frame(f, scales);
+    }
+    if (!f->explore.scales)
+        wv_ascent_frame(f, f->modes.frame);
+    wv_arena_release(f->arena, mark);
 }
 
 static void begin_wave(wvgd_fit *f)
 {
     size_t paths = f->modes.n ? f->explore.paths : 1;
-    wv_ascent_frame(f, f->modes.frame);
+    set_frame(f);
     f->explore.phase = WV_CLIMB;
     for (size_t k = 0; k < f->explore.paths; k++) {
         f->explore.path[k] = (wv_path){.active = k < paths, .fresh = 1};
@@ -470,12 +577,13 @@ static double least_hits(const wvgd_fit *f)
 
 /* Starts where the density is foretold at most of them. In many dimensions they hardly ever meet narrow modes, in one
  * or two often. Where a mode that has been found is hard to find, others are. */
-static double foretold_starts(const wvgd_fit *f)
+static double foretold_starts(wvgd_fit *f)
 {
     double wanted = (double)enough(f), several = wv_policy.explore_foretold_starts * wanted,
            most = fmin(wv_policy.explore_foretold_each * (double)f->D, wv_policy.explore_foretold_most);
     if (f->modes.relevant == 1)
-        return wv_policy.explore_foretold_starts_one * (f->D > 2 ? 1 : wv_policy.explore_foretold_more);
+        return wv_policy.explore_foretold_starts_one *
+               (f->D > 2 && !(far_away(f) > 0) ? 1 : wv_policy.explore_foretold_more);
     if (!few_dims(f))
         return several;
     several = fmax(several, fmin(wv_policy.explore_foretold_few * wanted, most));
@@ -483,7 +591,7 @@ static double foretold_starts(const wvgd_fit *f)
 }
 
 /* Is the density foretold at most starts, so that more of them are cheap? */
-static bool foretold(const wvgd_fit *f)
+static bool foretold(wvgd_fit *f)
 {
     const wv_explore *e = &f->explore;
     size_t n = e->starts - e->again_starts, evaluations = e->climbed - e->again_climbed,
@@ -523,7 +631,7 @@ static bool doubts(const wvgd_fit *f)
 }
 
 /* Have there been enough starts? */
-static bool satisfied(const wvgd_fit *f)
+static bool satisfied(wvgd_fit *f)
 {
     size_t W = f->modes.relevant, n = f->explore.starts, wanted = enough(f);
     bool doubtful = W && rugged(f) && doubts(f);
@@ -535,6 +643,8 @@ static bool satisfied(const wvgd_fit *f)
         return true;
     if (doubtful)
         return false;
+    if (W && wv_explore_unseen_many(f) && (double)n < patience(f))
+        return false;
     if (foretold(f) || (!f->explore.again_starts && cheap(W, n, f->explore.climbed)))
         return false;
     if (f->explore.again_starts && W)
@@ -544,7 +654,7 @@ static bool satisfied(const wvgd_fit *f)
                  (double)n >= wv_policy.explore_most_starts || W == wv_modes_most(f));
 }
 
-bool wv_explore_again_wanted(const wvgd_fit *f)
+bool wv_explore_again_wanted(wvgd_fit *f)
 {
     return few_dims(f) && f->dense && f->model.has_gradient && f->opt.init == WVGD_INIT_EXPLORE && !f->opt.starts &&
            !f->explore.again_starts && f->modes.relevant && (double)f->explore.starts < foretold_starts(f);
@@ -617,7 +727,8 @@ static void next_end(wvgd_fit *f)
             f->explore.judged = k;
             return;
         }
-        if ((!p->at_top && !p->pairs) || wv_modes_far_below(f, p->log_p)) /* got nowhere */
+        /* got nowhere, or up without end */
+        if ((!p->at_top && !p->pairs) || wv_modes_far_below(f, p->log_p) || p->log_p > wv_policy.verdict_grows)
             continue;
         wv_ascent_leave_last(f, k);
         if (!f->dense) {
@@ -1099,6 +1210,18 @@ bool wv_explore_done(const wvgd_fit *f)
     return f->explore.phase == WV_EXPLORED;
 }
 
+/* There was density, and no way up. */
+static wvgd_status fail_without_modes(wvgd_fit *f, wvgd_error *error)
+{
+    size_t all = f->count.evaluations;
+    return wv_fail(error, WVGD_E_NO_DRAWS,
+                   "no mode found: the log density was finite at %zu of %zu points, but ascents from %zu starting "
+                   "points of scale %g came to no top: check the gradient%s; is it the logarithm (not its negative) of "
+                   "a density that is proper, and bounded?",
+                   all - f->count.zero_points - f->count.bad_points, all, f->explore.starts - 1, f->opt.init_scale,
+                   f->model.has_gradient ? " (--check-gradient), and its sign" : "");
+}
+
 wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error)
 {
     switch (f->explore.phase) {
@@ -1119,7 +1242,7 @@ wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error)
                        "ascents from %zu starting points ended where the density changes within less than a double "
                        "resolves: shift or rescale the parameters, check the gradient",
                        f->explore.starts - 1);
-    if (without_modes(f) && f->count.bad_points == f->count.evaluations)
+    if (without_modes(f) && f->count.bad_points && f->count.bad_points + f->count.zero_points == f->count.evaluations)
         return wv_fail(error, WVGD_E_NO_DRAWS,
                        "the log density or its gradient was NaN or infinite at all %zu points tried: check the model",
                        f->count.evaluations);
@@ -1136,11 +1259,7 @@ wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error)
                        "transformed (wvgd_model_bounded; docs/c.md)",
                        f->count.evaluations);
     if (without_modes(f))
-        return wv_fail(error, WVGD_E_NO_DRAWS,
-                       "no mode with a finite log density found from %zu starting points of scale %g (%g tries each): "
-                       "is the density proper, and bounded? If so, set init-scale or give starting points where it is "
-                       "positive, check the gradient, or transform bounded parameters",
-                       f->explore.starts - 1, f->opt.init_scale, wv_policy.start_tries);
+        return fail_without_modes(f, error);
     return WVGD_OK;
 }
 

@@ -45,6 +45,7 @@ typedef struct {
     double *path_s, *path_y;          /* [paths][WV_KEPT][padded] and its curvature pairs */
     double *station_x, *station_root; /* [paths][stations][D], [paths][stations][size] Gaussians left behind */
     double *frame_turned;             /* [D][D] frame', if */
+    bool scales;                      /* the frame has the scales of the modes only */
     bool turned;                      /* it has been worked out */
     double *memory;
 } wv_explore;
@@ -73,12 +74,20 @@ size_t wv_explore_unsure(const wvgd_fit *f);
 /* Have there been too few starts at the scale of prior or user for a density with many tops? */
 bool wv_explore_doubtful(const wvgd_fit *f);
 
+/* The number of modes that have not been found, if modes attract starts about equally: W (n-1) / (n-W-2) - W, where n
+ * starts at the scale of prior or user have found W; NAN: cannot be said. Whether that is too many beside W. */
+double wv_explore_unseen(const wvgd_fit *f);
+bool wv_explore_unseen_many(const wvgd_fit *f);
+
+/* Do starts lie as far from 0 as the only mode, which is many times the user's scale? */
+bool wv_explore_travels(wvgd_fit *f);
+
 /* Gaussians that a path leaves behind. */
 size_t wv_explore_stations(const wvgd_fit *f);
 
 void wv_explore_begin(wvgd_fit *f);
 /* Whether more starts are worth their price now that a mixture foretells the density at them; and these starts. */
-bool wv_explore_again_wanted(const wvgd_fit *f);
+bool wv_explore_again_wanted(wvgd_fit *f);
 void wv_explore_again(wvgd_fit *f);
 /* Whether its batch needs gradients: where the Gaussians of ends, or images of modes, are only compared it does not. */
 bool wv_explore_wants_gradient(const wvgd_fit *f);
