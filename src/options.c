@@ -79,7 +79,8 @@ static const row table[] = {
     {{"starts", "0..100000", "0",
       "number of gradient ascents in the search for modes; 0: continue until they find no new modes", NULL},
      COUNT, FIELD(starts), 0, 100000},
-    {{"init-scale", "1e-100..1e100", "1", "rough scale of the parameters; it need not be accurate for one mode, but with several far apart, give their "
+    {{"init-scale", "1e-100..1e100", "1",
+      "rough scale of the parameters; it need not be accurate for one mode, but with several far apart, give their "
       "distance", NULL},
      REAL, FIELD(init_scale), 1e-100, 1e100},
     {{"max-iter", "1..1000000", "2000",
