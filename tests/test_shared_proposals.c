@@ -481,9 +481,9 @@ static bool says_so(const wvgd_fit *f)
     return said;
 }
 
-/* From the means of two components to the losses of the second: arrays begin at multiples of eight doubles, and roots,
- * spreads, metric, centre and ELBOs of two cells in two dimensions take one such line each (wv_ensemble). */
-enum { LOSSES = 6 * 8 + 1 };
+/* From the means of two components to the losses of the second: means, roots, spreads, metric, centre and ELBOs of two
+ * cells in two dimensions are between them (wv_partition_archive). */
+enum { LOSSES = 4 + 6 + 4 + 2 + 2 + 2 + 1 };
 
 /* A component of weight that is no longer fitted is reported; one of next to no mass is not. */
 static void giving_up_is_reported(void **state)

@@ -181,6 +181,8 @@ static int explain_failure(const wvgd_session *s, const wvgd_error *error, failu
         show_point(&s->model.model, s->model.first_bad, where, sizeof where);
         return fail(f, EX_SOFTWARE, "%s; the first NaN or infinite value was at %s", error->text, where);
     }
+    if (error->code == WVGD_E_NO_DRAWS && s->model.warnings) /* the first of them may be the cause */
+        return fail(f, EX_SOFTWARE, "%.*s; %s", (int)strcspn(s->model.warnings, "\n"), s->model.warnings, error->text);
     if (error->code == WVGD_E_MODEL && name && names_object(name))
         return fail(f, EX_SOFTWARE, "%s: %s", name, error->text);
     return fail(f, EX_SOFTWARE, "%s", error->text);

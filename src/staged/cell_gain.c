@@ -394,14 +394,14 @@ static bool look_at_stored(wvgd_fit *f, size_t j, direction *g, regression *r)
 /* ---- the gain ---------------------------------------------------------------------------------------------------- */
 /* g at weighted draws; weighted means of g^2 and of g d. */
 typedef struct {
-    const weighted *w;
+    weighted w;
     double *g; /* [n], of mean 0 */
     double sum, variance, covariance;
 } moments;
 
 static moments moments_of(wvgd_fit *f, const direction *g, const weighted *w)
 {
-    moments m = {w, wv_arena_take(f->arena, w->n), 0, 0, 0};
+    moments m = {*w, wv_arena_take(f->arena, w->n), 0, 0, 0};
     evaluate(f, g, w->n, w->x, w->u, m.g);
     for (size_t i = 0; i < w->n; i++)
         m.sum += w->u[i];
@@ -416,11 +416,11 @@ static moments moments_of(wvgd_fit *f, const direction *g, const weighted *w)
 static double error_of(const moments *m, double r, double variance)
 {
     double mean = 0, error = 0;
-    for (size_t i = 0; i < m->w->n; i++)
-        mean += m->w->u[i] / m->sum * m->w->d[i];
-    for (size_t i = 0; i < m->w->n; i++) {
-        double e = r * (m->g[i] * (m->w->d[i] - mean) - m->covariance) - variance * (m->g[i] * m->g[i] - m->variance);
-        error += m->w->u[i] / m->sum * e * (m->w->u[i] / m->sum * e);
+    for (size_t i = 0; i < m->w.n; i++)
+        mean += m->w.u[i] / m->sum * m->w.d[i];
+    for (size_t i = 0; i < m->w.n; i++) {
+        double e = r * (m->g[i] * (m->w.d[i] - mean) - m->covariance) - variance * (m->g[i] * m->g[i] - m->variance);
+        error += m->w.u[i] / m->sum * e * (m->w.u[i] / m->sum * e);
     }
     return error;
 }
