@@ -14,7 +14,6 @@
 
 #include "coordinates/bend.h"
 #include "coordinates/bend_arguments.h"
-#include "fit.h"
 #include "gaussian.h"
 #include "policy.h"
 #include "staged/bent.h"
@@ -524,28 +523,17 @@ static void comes_back_from_a_state(void **state)
 }
 
 /* ---- moments ----------------------------------------------------------------------------------------------------- */
-static double nothing(void *self, const double *z, double *grad)
-{
-    (void)self;
-    memset(grad, 0, 2 * sizeof *grad);
-    return -(z[0] * z[0] + z[1] * z[1]) / 2;
-}
-
-/* A fit in two dimensions whose map is x_0 = first u_0, x_1 = exp(slope u_0) u_1. */
-static wvgd_fit *funnel_fit(const wvgd_model *model, double first, double slope)
+/* A map in two dimensions: x_0 = first u_0, x_1 = exp(slope u_0) u_1. */
+static void set_funnel(wv_bend *b, double first, double slope, wv_arena *arena)
 {
     const double centre[2] = {0}, basis[4] = {first, 0, 0, 1};
     wv_bend_row row;
-    wvgd_options options;
-    wvgd_options_init(&options);
-    wvgd_fit *fit = wvgd_new(model, &options, NULL, NULL);
-    assert_non_null(fit);
+    assert_true(wv_bend_new(b, 2, 64));
     wv_bend_row_clear(&row);
     row.parents = 1;
     row.precision[0][1] = row.precision[1][1] = -2 * slope;
-    assert_true(wv_bend_set_frame(&fit->bend, 1, centre, basis, fit->arena));
-    wv_bend_set_row(&fit->bend, 1, &row);
-    return fit;
+    assert_true(wv_bend_set_frame(b, 1, centre, basis, arena));
+    wv_bend_set_row(b, 1, &row);
 }
 
 /* Free draws through the map tell means and variances in x, and the errors of these. Of a funnel along u_0 and a
@@ -557,12 +545,15 @@ static void free_draws_tell_variances(void **state)
     static const double w[K] = {0.3, 0.7}, mu[K][2] = {{-0.5, 0.4}, {0.3, -0.2}}, sd[K][2] = {{0.6, 0.9}, {1.1, 1}};
     const double first = 1.5, slope = 0.75;
     double mean[2] = {0}, var[2] = {0}, off[2] = {0}, z[2] = {0}, told[2], told_var[2], told_se[2];
-    wvgd_model model;
-    assert_int_equal(wvgd_model_pointwise(&model, 2, nothing, NULL, true), 0);
-    wvgd_fit *fit = funnel_fit(&model, first, slope);
+    wv_arena *arena = wv_arena_new(ROOM);
+    wv_bend map;
+    wv_mixture mix;
+    wv_map_draws d = {&map, &mix, (const double[2]){0}, 0};
+    assert_true(arena && wv_mixture_new(&mix, 2, K));
+    set_funnel(&map, first, slope, arena);
     for (size_t k = 0; k < K; k++) {
         const double *m = mu[k], *s = sd[k], by = slope * s[0], root[4] = {s[0], 0, 0, s[1]};
-        wv_mixture_append(&fit->bent.bent, &(wv_gaussian){wv_family_get(WVGD_FULL), 2, 0, m, root, 0}, w[k]);
+        wv_mixture_append(&mix, &(wv_gaussian){wv_family_get(WVGD_FULL), 2, 0, m, root, 0}, w[k]);
         mean[0] += w[k] * first * m[0];
         mean[1] += w[k] * exp(slope * m[0] + by * by / 2) * m[1];
         var[0] += w[k] * first * first * (m[0] * m[0] + s[0] * s[0]);
@@ -570,8 +561,8 @@ static void free_draws_tell_variances(void **state)
     }
     for (size_t i = 0; i < 2; i++)
         var[i] -= mean[i] * mean[i];
-    for (fit->opt.seed = 1; fit->opt.seed <= SEEDS; fit->opt.seed++) {
-        wv_bent_moments(fit, &(wv_moments_known){told, told_var, told_se});
+    for (d.seed = 1; d.seed <= SEEDS; d.seed++) {
+        wv_bent_free_moments(&d, &(wv_moments_known){told, told_var, told_se}, arena);
         for (size_t i = 0; i < 2; i++) {
             assert_true(told_se[i] < 0.05 * var[i]);
             off[i] += (told[i] - mean[i]) / sqrt(var[i]) / SEEDS;
@@ -584,8 +575,9 @@ static void free_draws_tell_variances(void **state)
         assert_near(off[i], 0, 4 / sqrt(wv_policy.bend_free_draws * SEEDS / 4)); /* a draw in four counts, at least */
         assert_near(z[i], 1, 4 * sqrt(2. / SEEDS));
     }
-    wvgd_free(fit);
-    wvgd_model_close(&model);
+    wv_mixture_free(&mix);
+    wv_bend_free(&map);
+    wv_arena_free(arena);
 }
 
 int main(void)

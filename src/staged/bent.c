@@ -329,37 +329,36 @@ void wv_bent_to_solver(wvgd_fit *f)
 
 /* y[D] of a free draw, and its weight: standard normal, or in every second draw with wider arguments, for what x is far
  * out in them makes its variances. */
-static double free_draw(const wvgd_fit *f, const wv_stream *stream, uint64_t number, double *y)
+static double free_draw(const wv_bend *map, const wv_stream *stream, uint64_t number, double *y)
 {
-    double square = 0, widen = wv_policy.bend_free_wider, narrower = (double)f->bend.r * log(widen);
-    wv_rng_normal(stream, number, f->D, y);
-    for (size_t i = 0; i < f->bend.r; i++) {
+    double square = 0, widen = wv_policy.bend_free_wider, narrower = (double)map->r * log(widen);
+    wv_rng_normal(stream, number, map->D, y);
+    for (size_t i = 0; i < map->r; i++) {
         y[i] *= number % 2 ? widen : 1;
         square += y[i] * y[i];
     }
     return 2 / (1 + exp(square / 2 * (1 - 1 / (widen * widen)) - narrower));
 }
 
-/* Free draws of a Gaussian of the mixture in u, mapped to x, in blocks. sum[6][D]: adds the weight times the powers 0
- * to 2 of what each is off from `at`, and the square of the weight times the powers 0, 2 and 4. */
-static void add_powers(wvgd_fit *f, size_t k, size_t n, double weight, const double *at, double *sum)
+/* n free draws of component k of the mixture in u, mapped to x, in blocks. sum[6][D]: adds the weight times the powers
+ * 0 to 2 of what each is off from `at`, and the square of the weight times the powers 0, 2 and 4. */
+static void add_powers(const wv_map_draws *d, size_t k, size_t n, double weight, double *sum, wv_arena *arena)
 {
     enum { BLOCK = 1024 };
-    wv_gaussian q = wv_mixture_component(&f->bent.bent, k);
-    wv_stream stream = {f->opt.seed, WV_RNG_BEND, 0, 2 + k};
-    size_t D = f->D, mark = wv_arena_mark(f->arena);
-    double *u = wv_arena_take(f->arena, BLOCK * D), *x = wv_arena_take(f->arena, BLOCK * D),
-           *w = wv_arena_take(f->arena, BLOCK);
+    wv_gaussian q = wv_mixture_component(d->mix, k);
+    wv_stream stream = {d->seed, WV_RNG_BEND, 0, 2 + k};
+    size_t D = d->map->D, mark = wv_arena_mark(arena);
+    double *u = wv_arena_take(arena, BLOCK * D), *x = wv_arena_take(arena, BLOCK * D), *w = wv_arena_take(arena, BLOCK);
     for (size_t first = 0; first < n; first += BLOCK) {
         size_t here = n - first < BLOCK ? n - first : BLOCK;
         for (size_t i = 0; i < here; i++)
-            w[i] = weight * free_draw(f, &stream, first + i, u + i * D);
-        q.family->colour(D, q.R, q.root, here, u, f->arena);
+            w[i] = weight * free_draw(d->map, &stream, first + i, u + i * D);
+        q.family->colour(D, q.R, q.root, here, u, arena);
         for (size_t i = 0; i < here * D; i++)
             u[i] += q.mu[i % D];
-        wv_bend_forward(&f->bend, here, u, x, NULL, f->arena);
+        wv_bend_forward(d->map, here, u, x, NULL, arena);
         for (size_t i = 0; i < here * D; i++) {
-            double off = x[i] - at[i % D], v = w[i / D], part = v * off * off, *to = sum + i % D;
+            double off = x[i] - d->at[i % D], v = w[i / D], part = v * off * off, *to = sum + i % D;
             to[0] += v;
             to[D] += v * off;
             to[2 * D] += part;
@@ -368,27 +367,34 @@ static void add_powers(wvgd_fit *f, size_t k, size_t n, double weight, const dou
             to[5 * D] += part * part;
         }
     }
-    wv_arena_release(f->arena, mark);
+    wv_arena_release(arena, mark);
 }
 
-void wv_bent_moments(wvgd_fit *f, const wv_moments_known *to)
+void wv_bent_free_moments(const wv_map_draws *d, const wv_moments_known *to, wv_arena *arena)
 {
-    const wv_mixture *m = &f->bent.bent;
-    size_t D = f->D, mark = wv_arena_mark(f->arena);
-    double *sum = wv_arena_zeros(f->arena, 6 * D), *at = wv_arena_zeros(f->arena, D), all = wv_policy.bend_free_draws;
-    cblas_dgemv(CblasRowMajor, CblasTrans, (int)f->closing.draws.n, (int)D, 1, f->closing.draws.x, (int)D, f->closing.v,
-                1, 0, at, 1);
-    for (size_t k = 0; k < m->K; k++) {
-        size_t n = 2 + (size_t)(m->w[k] * all);
-        add_powers(f, k, n, m->w[k] / (double)n, at, sum);
+    size_t D = d->map->D, mark = wv_arena_mark(arena);
+    double *sum = wv_arena_zeros(arena, 6 * D), all = wv_policy.bend_free_draws;
+    for (size_t k = 0; k < d->mix->K; k++) {
+        size_t n = 2 + (size_t)(d->mix->w[k] * all);
+        add_powers(d, k, n, d->mix->w[k] / (double)n, sum, arena);
     }
     for (size_t i = 0; i < D; i++) {
         const double *s = sum + i;
         double off = s[D] / s[0], square = s[2 * D] / s[0];
-        to->mean[i] = at[i] + off;
+        to->mean[i] = d->at[i] + off;
         to->var[i] = square - off * off;
         to->var_se[i] = sqrt(fmax(s[5 * D] - 2 * square * s[4 * D] + square * square * s[3 * D], 0)) / s[0];
     }
+    wv_arena_release(arena, mark);
+}
+
+void wv_bent_moments(wvgd_fit *f, const wv_moments_known *to)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *at = wv_arena_zeros(f->arena, D);
+    cblas_dgemv(CblasRowMajor, CblasTrans, (int)f->closing.draws.n, (int)D, 1, f->closing.draws.x, (int)D, f->closing.v,
+                1, 0, at, 1);
+    wv_bent_free_moments(&(wv_map_draws){&f->bend, &f->bent.bent, at, f->opt.seed}, to, f->arena);
     wv_arena_release(f->arena, mark);
 }
 

@@ -3,6 +3,7 @@
 #ifndef WV_BENT_H
 #define WV_BENT_H
 #include "archive.h"
+#include "coordinates/bend.h"
 #include "draws.h"
 #include "mixture.h"
 #include "moments.h"
@@ -53,7 +54,18 @@ void wv_bent_to_solver(wvgd_fit *f);
  * mixture in u. */
 wv_draws wv_bent_view(wvgd_fit *f);
 
-/* Moments in x of the mixture in u, from free draws. */
+/* Free draws of a mixture in u, mapped to x. */
+typedef struct {
+    const wv_bend *map;
+    const wv_mixture *mix;
+    const double *at; /* [D] about where x is, so that no digits are lost */
+    uint64_t seed;
+} wv_map_draws;
+
+/* Moments in x that they tell. */
+void wv_bent_free_moments(const wv_map_draws *d, const wv_moments_known *to, wv_arena *arena);
+
+/* The same of the fit's mixture in u. */
 void wv_bent_moments(wvgd_fit *f, const wv_moments_known *to);
 
 /* Log density of the closing proposals at a point of the user's. */
