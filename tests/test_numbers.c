@@ -117,16 +117,22 @@ static void errors_are_what_they_say(void **state)
 }
 
 /* ---- a Gaussian: the mixture is the posterior, and nothing is left of the noise ---------------------------------- */
-static double gaussian(void *self, const double *z, double *grad)
+/* Of coordinates `from` to D - 1. */
+static double normals(size_t from, size_t D, const double *z, double *grad)
 {
-    (void)self;
     double sum = 0;
-    for (size_t i = 0; i < 5; i++) {
+    for (size_t i = from; i < D; i++) {
         sum -= z[i] * z[i] / 2;
         if (grad)
             grad[i] = -z[i];
     }
     return sum;
+}
+
+static double gaussian(void *self, const double *z, double *grad)
+{
+    (void)self;
+    return normals(0, 5, z, grad);
 }
 
 static void quantiles_of_a_gaussian(void **state)
@@ -268,21 +274,24 @@ static void sds_in_heavy_tails(void **state)
     assert_true(marked <= 3 * seeds / 2);
 }
 
-/* Two Gaussians of sd 0.12 at 3 and -3, the second with 3 % of the mass, which determines the sd of the first
- * coordinate: it is light, but no tail. */
+/* Two modes at 3 and -3 of log-gamma densities, the second with 3 % of the mass, which determines the sd of the first
+ * coordinate: it is light, but no tail. (Of two Gaussians the mixture knows the sd, and no index is looked at.) */
 static double light_mode(void *self, const double *z, double *grad)
 {
     (void)self;
-    const double sd = 0.12, log_share[] = {log(0.97), log(0.03)};
-    double p[2], y = z[1] / sd;
-    for (size_t m = 0; m < 2; m++)
-        p[m] = log_share[m] - pow((z[0] - (m ? -3 : 3)) / sd, 2) / 2;
-    double top = fmax(p[0], p[1]), sum = exp(p[0] - top) + exp(p[1] - top), second = exp(p[1] - top) / sum;
-    if (grad) {
-        grad[0] = -(z[0] - 3 + 6 * second) / (sd * sd);
-        grad[1] = -y / sd;
+    const double width = 0.12, log_share[] = {log(0.97), log(0.03)}, y = z[1] / width;
+    double p[2], slope[2];
+    for (size_t m = 0; m < 2; m++) {
+        double u = (z[0] - (m ? -3 : 3)) / width;
+        p[m] = log_share[m] + u - exp(u);
+        slope[m] = (1 - exp(u)) / width;
     }
-    return top + log(sum) - y * y / 2;
+    bool second = p[1] > p[0]; /* they do not overlap */
+    if (grad) {
+        grad[0] = slope[second];
+        grad[1] = (1 - exp(y)) / width;
+    }
+    return p[second] + y - exp(y);
 }
 
 static void light_modes_are_no_tails(void **state)
@@ -294,7 +303,7 @@ static void light_modes_are_no_tails(void **state)
         wvgd_fit *fit = fitted(2, light_mode, seed, &model, &r);
         assert_int_equal(r.modes, 2);
         assert_true(r.tail_k[0] <= r.tail_k_limit);
-        assert_true(fabs(sqrt(r.var[0]) - sqrt(36 * 0.97 * 0.03 + 0.12 * 0.12)) < 5 * r.sd_se[0]);
+        assert_true(fabs(sqrt(r.var[0]) - sqrt(36 * 0.97 * 0.03 + 0.12 * 0.12 * M_PI * M_PI / 6)) < 5 * r.sd_se[0]);
         wvgd_free(fit);
         wvgd_model_close(&model);
     }
@@ -373,13 +382,7 @@ static void a_parameter_without_moments(void **state)
 /* The same beside normals; self: dimensions. */
 static double cauchy_and_normals(void *self, const double *z, double *grad)
 {
-    double log_p = cauchy(NULL, z, grad);
-    for (size_t i = 1; i < *(const size_t *)self; i++) {
-        log_p -= z[i] * z[i] / 2;
-        if (grad)
-            grad[i] = -z[i];
-    }
-    return log_p;
+    return cauchy(NULL, z, grad) + normals(1, *(const size_t *)self, z, grad);
 }
 
 /* Weights are as even as for any posterior, and few draws far out tell of its tail. Slopes do: by the draws alone 16 of
