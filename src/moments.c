@@ -600,6 +600,29 @@ static double degrees(const far_sums *s)
     return -mean - 1 - sqrt(fmax(square, 0)) / s->v;
 }
 
+/* Draws that are so far off that those beyond any of them have less than tail_slope_far of the weight, and some more,
+ * in order: their indices in far[n], and how far they are in off[n], which had all. To sort them all would take longer
+ * than all else here. */
+static size_t find_far(size_t n, double *off, const double *v, uint32_t *far, wv_arena *arena)
+{
+    double most = wv_policy.tail_slope_far * (double)n, weight;
+    size_t found;
+    do {
+        most = fmin(2 * most, (double)n);
+        double cut = wv_weights_smallest(n, off, n - (size_t)most, arena);
+        weight = 0;
+        found = 0;
+        for (size_t i = 0; i < n; i++)
+            if (off[i] >= cut) {
+                far[found++] = (uint32_t)i;
+                weight += v[i];
+            }
+    } while (weight < wv_policy.tail_slope_far && most < (double)n);
+    for (size_t i = 0; i < found; i++)
+        off[i] = off[far[i]];
+    return found;
+}
+
 /* Index of the tail of x_k^2 by slopes, which tell more of it than the few draws far out: where the density of x_k
  * falls like |x_k|^-(nu + 1), r = (x_k - mean) d.g has the mean -(nu + 1), for g the gradients and any d with d_k = 1.
  * Here d is the regression of all coordinates on x_k, which in a Gaussian leaves no noise. The largest nu counts, of
@@ -609,13 +632,14 @@ static double slope_tail(const wv_moments_input *in, size_t k, const double *mea
 {
     size_t n = in->draws->n, D = in->D, mark = wv_arena_mark(in->arena);
     double *off = wv_arena_take(in->arena, n), nu = -INFINITY, last = 0;
-    uint32_t *order = wv_arena_take_index(in->arena, n);
+    uint32_t *far = wv_arena_take_index(in->arena, n), *order = wv_arena_take_index(in->arena, n);
     far_sums s = {0, 0, 0, 0, 0};
     for (size_t i = 0; i < n; i++)
         off[i] = fabs(in->draws->x[i * D + k] - mean[k]);
-    wv_weights_order(n, off, order, in->arena);
-    for (size_t o = n; o-- > 0 && s.v < wv_policy.tail_slope_far;) {
-        size_t i = order[o];
+    size_t found = find_far(n, off, in->v, far, in->arena);
+    wv_weights_order(found, off, order, in->arena);
+    for (size_t o = found; o-- > 0 && s.v < wv_policy.tail_slope_far;) {
+        size_t i = far[order[o]];
         double v = in->v[i],
                r = (in->draws->x[i * D + k] - mean[k]) * cblas_ddot((int)D, d, 1, in->draws->grad + i * D, 1);
         if (!(v > 0))

@@ -142,29 +142,37 @@ void wv_weights_order(size_t n, const double *w, uint32_t *order, wv_arena *aren
     wv_arena_release(arena, mark);
 }
 
+/* The number of x[n] with so many below it, as in order; x is reordered (quickselect). */
+static double of_rank(size_t n, double *x, size_t rank)
+{
+    for (size_t low = 0, high = n - 1; low < high;) {
+        double middle = x[low + (high - low) / 2];
+        size_t i = low, k = high;
+        for (;; i++, k--) {
+            while (x[i] < middle)
+                i++;
+            while (x[k] > middle)
+                k--;
+            if (i >= k)
+                break;
+            double swapped = x[i];
+            x[i] = x[k];
+            x[k] = swapped;
+        }
+        if (rank <= k)
+            high = k;
+        else
+            low = k + 1;
+    }
+    return x[rank];
+}
+
 double wv_weights_smallest(size_t n, const double *w, size_t k, wv_arena *arena)
 {
     size_t mark = wv_arena_mark(arena);
     double *x = wv_arena_take(arena, n + 1);
     memcpy(x, w, n * sizeof *x);
-    for (long low = 0, high = (long)n - 1, at = (long)k; low < high;) {
-        long i = low, j = high;
-        double middle = x[at];
-        while (i <= j) {
-            for (; x[i] < middle; i++) {
-            }
-            for (; middle < x[j]; j--) {
-            }
-            if (i <= j) {
-                double keep = x[i];
-                x[i++] = x[j];
-                x[j--] = keep;
-            }
-        }
-        low = j < at ? i : low;
-        high = at < i ? j : high;
-    }
-    double found = k < n ? x[k] : 0;
+    double found = k < n ? of_rank(n, x, k) : 0;
     wv_arena_release(arena, mark);
     return found;
 }
@@ -368,31 +376,6 @@ static void even_draws(size_t n, const double *v, size_t S, uint32_t *even)
             sum += v[++i];
         even[k] = (uint32_t)i;
     }
-}
-
-/* The number of x[n] with so many below it, as in order; x is reordered (quickselect). */
-static double of_rank(size_t n, double *x, size_t rank)
-{
-    for (size_t low = 0, high = n - 1; low < high;) {
-        double middle = x[low + (high - low) / 2];
-        size_t i = low, k = high;
-        for (;; i++, k--) {
-            while (x[i] < middle)
-                i++;
-            while (x[k] > middle)
-                k--;
-            if (i >= k)
-                break;
-            double swapped = x[i];
-            x[i] = x[k];
-            x[k] = swapped;
-        }
-        if (rank <= k)
-            high = k;
-        else
-            low = k + 1;
-    }
-    return x[rank];
 }
 
 /* Twice k-hat of |value - median| in the posterior, that is k-hat of its square, less a standard error. draw[S]: even
