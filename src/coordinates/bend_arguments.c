@@ -5,6 +5,7 @@
 #include "coordinates/bend_arguments.h"
 #include "dense.h"
 #include "policy.h"
+#include "simd/columns.h"
 #include "weights.h"
 #include <cblas.h>
 #include <math.h>
@@ -87,12 +88,13 @@ static double log_ratio(const known *k, const double *a)
 }
 
 /* ---- the mixture ------------------------------------------------------------------------------------------------- */
-/* Draws a[n][r] that stand for the density of the arguments. */
+/* Draws a[n][r] that stand for the density of the arguments; n is a multiple of WV_COLUMNS. */
 typedef struct {
     size_t n, r;
     double *a, *v;         /* [n][r]; [n] weights, sum 1 */
+    double *block;         /* [n / WV_COLUMNS][r][WV_COLUMNS] the same draws */
     double *log_p, *log_q; /* [n] log density, up to a constant; of the mixture */
-    double *share;         /* [n] scratch */
+    double *share;         /* [n] log weights before they are capped */
 } cloud_draws;
 
 static double log_gaussian(size_t r, double square, double sd)
@@ -132,6 +134,7 @@ static cloud_draws draw(const known *k, const wv_stream *stream, wv_arena *arena
                      r,
                      wv_arena_take(arena, n * r),
                      wv_arena_take(arena, n),
+                     wv_arena_take(arena, n * r),
                      wv_arena_take(arena, n),
                      wv_arena_take(arena, n),
                      wv_arena_take(arena, n)};
@@ -146,66 +149,74 @@ static cloud_draws draw(const known *k, const wv_stream *stream, wv_arena *arena
     if (!wv_weights_normalise(n, d.share, d.v))
         d.n = 0;
     cap(&d);
+    for (size_t i = 0; i < d.n; i += WV_COLUMNS)
+        wv_columns_turn(r, WV_COLUMNS, d.a + i * r, d.block + i * r);
     return d;
 }
 
-/* Log of w_j N(mu_j, C_j) at a. */
-static double log_cloud(const wv_bend_clouds *q, size_t j, const double *a)
+/* Of the share of the draws that is due to each Gaussian: its weight, sum and squares, about the mean of the Gaussian.
+ */
+typedef struct {
+    double total[WV_BEND_CLOUDS], sum[WV_BEND_CLOUDS][MOST], square[WV_BEND_CLOUDS][MOST * MOST];
+} cloud_sums;
+
+/* Adds up what a block of draws is due to Gaussian j. share[]: of the density at each draw, without the weight w_j. */
+static void add_sums(const cloud_draws *d, size_t block, const wv_bend_clouds *q, size_t j, double *share,
+                     cloud_sums *s, wv_arena *arena)
 {
-    size_t r = q->r;
-    double y[MOST], square = 0, log_det = 0;
-    for (size_t i = 0; i < r; i++) {
-        y[i] = a[i] - q->mu[j][i];
-        for (size_t c = 0; c < i; c++)
-            y[i] -= q->root[j][i * r + c] * y[c];
-        y[i] /= q->root[j][i * r + i];
-        square += y[i] * y[i];
-        log_det += log(q->root[j][i * r + i]);
-    }
-    return log(q->w[j]) - square / 2 - log_det - (double)r * log_2pi / 2;
+    size_t r = d->r, mark = wv_arena_mark(arena);
+    double *away = wv_arena_take(arena, r * WV_COLUMNS), *weighted = wv_arena_take(arena, r * WV_COLUMNS);
+    for (size_t i = 0; i < WV_COLUMNS; i++)
+        s->total[j] += share[i] *= q->w[j] * d->v[block + i];
+    wv_columns_best()->centre(r, WV_COLUMNS, share, d->block + block * r, q->mu[j], away, weighted);
+    wv_columns_best()->mean(r, WV_COLUMNS, share, away, s->sum[j]);
+    wv_columns_product(r, WV_COLUMNS, weighted, away, true, s->square[j], arena);
+    wv_arena_release(arena, mark);
 }
 
-static double log_clouds(const wv_bend_clouds *q, const double *a)
+/* The mean of log q under the draws; s, unless NULL: what the next step needs. */
+static double judge(const cloud_draws *d, const wv_bend_clouds *q, cloud_sums *s, wv_arena *arena)
 {
-    double part[WV_BEND_CLOUDS], top = -INFINITY, sum = 0;
-    for (size_t j = 0; j < q->K; j++)
-        top = fmax(top, part[j] = log_cloud(q, j, a));
-    for (size_t j = 0; j < q->K; j++)
-        sum += exp(part[j] - top);
-    return top + log(sum);
-}
-
-/* Mean of log q under the draws. */
-static double judge(const cloud_draws *d, const wv_bend_clouds *q)
-{
-    double sum = 0;
-    for (size_t i = 0; i < d->n; i++) {
-        d->log_q[i] = log_clouds(q, d->a + i * d->r);
-        sum += d->v[i] > 0 ? d->v[i] * d->log_q[i] : 0;
+    size_t r = d->r, K = q->K, mark = wv_arena_mark(arena);
+    double inverse[WV_BEND_CLOUDS][MOST * MOST] = {{0}}, constant[WV_BEND_CLOUDS], mean = 0;
+    double *log_q = wv_arena_take(arena, K * WV_COLUMNS), *spare = wv_arena_take(arena, r * WV_COLUMNS),
+           *y = wv_arena_take(arena, r * WV_COLUMNS), *square = wv_arena_take(arena, WV_COLUMNS);
+    for (size_t j = 0; j < K; j++) {
+        double log_det = 0;
+        wv_dense_invert(r, q->root[j], inverse[j]);
+        for (size_t c = 0; c < r; c++)
+            log_det += log(q->root[j][c * r + c]);
+        constant[j] = wv_columns_constant(r, log_det, 0);
     }
-    return sum;
+    for (size_t at = 0; at < d->n; at += WV_COLUMNS) {
+        for (size_t j = 0; j < K; j++) {
+            wv_columns_whiten(r, WV_COLUMNS, inverse[j], q->mu[j], d->block + at * r, spare, y, square);
+            wv_columns_log(r, WV_COLUMNS, constant[j], 0, square, log_q + j * WV_COLUMNS);
+        }
+        wv_columns_best()->shares(K, WV_COLUMNS, WV_COLUMNS, q->w, log_q, d->log_q + at);
+        for (size_t i = at; i < at + WV_COLUMNS; i++)
+            mean += d->v[i] > 0 ? d->v[i] * d->log_q[i] : 0;
+        for (size_t j = 0; j < K && s; j++)
+            add_sums(d, at, q, j, log_q + j * WV_COLUMNS, s, arena);
+    }
+    wv_arena_release(arena, mark);
+    return mean;
 }
 
 /* Gaussian j becomes that of its share of the draws, with a prior that it stays as wide as it is; not too narrow, since
  * the draws do not tell that. */
-static void step_one(const cloud_draws *d, wv_bend_clouds *q, size_t j)
+static void step_one(const cloud_sums *s, wv_bend_clouds *q, size_t j)
 {
-    const double prior = 1e-3, narrow = 0.05;
-    size_t r = d->r;
-    double total = 0, mu[MOST] = {0}, C[MOST * MOST] = {0}, spare[MOST * MOST];
-    for (size_t i = 0; i < d->n; i++) {
-        d->share[i] = d->v[i] > 0 ? d->v[i] * exp(log_cloud(q, j, d->a + i * r) - d->log_q[i]) : 0;
-        total += d->share[i];
-        cblas_daxpy((int)r, d->share[i], d->a + i * r, 1, mu, 1);
-    }
+    const double prior = 1e-3, narrow = 0.05, least = 1e-9;
+    size_t r = q->r;
+    double total = s->total[j], to[MOST], C[MOST * MOST] = {0}, spare[MOST * MOST];
     for (size_t c = 0; c < r; c++)
-        mu[c] = (mu[c] + prior * q->mu[j][c]) / (total + prior);
-    for (size_t i = 0; i < d->n; i++) {
-        double away[MOST];
-        for (size_t c = 0; c < r; c++)
-            away[c] = d->a[i * r + c] - mu[c];
-        cblas_dsyr(CblasRowMajor, CblasLower, (int)r, d->share[i] / (total + prior), away, 1, C, (int)r);
-    }
+        to[c] = s->sum[j][c] / (total + prior);
+    for (size_t c = 0; c < r; c++)
+        for (size_t e = 0; e <= c; e++) /* about the new mean */
+            C[c * r + e] =
+                (s->square[j][c * r + e] - to[c] * s->sum[j][e] - to[e] * s->sum[j][c] + total * to[c] * to[e]) /
+                (total + prior);
     cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, (int)r, (int)r, prior / (total + prior), q->root[j], (int)r,
                 1.0, C, (int)r);
     for (size_t c = 0; c < r; c++)
@@ -213,30 +224,25 @@ static void step_one(const cloud_draws *d, wv_bend_clouds *q, size_t j)
     if (!wv_dense_chol(r, C, spare))
         return;
     memcpy(q->root[j], C, r * r * sizeof *C);
-    memcpy(q->mu[j], mu, r * sizeof *mu);
-    q->w[j] = fmax(total, 1e-9);
+    for (size_t c = 0; c < r; c++)
+        q->mu[j][c] += to[c];
+    q->w[j] = fmax(total, least);
 }
 
 /* Steps of the EM algorithm; returns the mean of log q. */
-static double settle(const cloud_draws *d, wv_bend_clouds *q)
+static double settle(const cloud_draws *d, wv_bend_clouds *q, wv_arena *arena)
 {
-    double mean = judge(d, q);
     for (size_t step = 0; step < STEPS; step++) {
-        wv_bend_clouds next = *q;
+        cloud_sums s = {{0}, {{0}}, {{0}}};
         double sum = 0;
+        judge(d, q, &s, arena);
         for (size_t j = 0; j < q->K; j++) {
-            wv_bend_clouds one = *q;
-            step_one(d, &one, j);
-            memcpy(next.mu[j], one.mu[j], sizeof one.mu[j]);
-            memcpy(next.root[j], one.root[j], sizeof one.root[j]);
-            sum += next.w[j] = one.w[j];
+            step_one(&s, q, j);
+            sum += q->w[j];
         }
-        for (size_t j = 0; j < q->K; j++)
-            next.w[j] /= sum;
-        *q = next;
-        mean = judge(d, q);
+        cblas_dscal((int)q->K, 1 / sum, q->w, 1);
     }
-    return mean;
+    return judge(d, q, NULL, arena);
 }
 
 /* One Gaussian more, around the draw that the mixture lacks most of those that count. */
@@ -275,10 +281,10 @@ bool wv_bend_arguments_fit(const wv_bend_pool *p, const wv_bend *b, const wv_str
         wv_bend_clouds now = {.K = 1, .r = r, .w = {1}};
         for (size_t c = 0; c < r; c++)
             now.root[0][c * r + c] = 1;
-        first = best = enough ? judge(&d, &now) : 0;
+        first = best = enough ? judge(&d, &now, NULL, arena) : 0;
         while (enough && now.K < WV_BEND_CLOUDS) {
             add(&d, &now);
-            double mean = settle(&d, &now);
+            double mean = settle(&d, &now, arena);
             if (!(mean > best + wv_policy.bend_cloud_gain))
                 break;
             best = mean;
