@@ -380,8 +380,8 @@ static void put_particles(FILE *s, const json_t *run, size_t most, const char *d
 {
     const json_t *particles = json_object_get(run, "particles");
     size_t n = json_array_size(particles);
-    fprintf(s, "%-8s %8s %7s %8s %12s %9s %6s %6s %7s %6s %6s %6s\n", "particle", "mass", "+-", "weight", "ELBO",
-            "log share", "gain", "+-", "loss", "+-", "ESS", "k-hat");
+    fprintf(s, "%-8s %8s %7s %8s %9s %6s %8s %6s %7s %6s\n", "particle", "mass", "+-", "weight", "loss", "+-", "gain",
+            "+-", "ESS", "k-hat");
     most = rows_shown(n, most);
     heavy *order = n > most ? order_by_mass(particles) : NULL;
     for (size_t k = 0; k < n && k < most; k++) {
@@ -391,18 +391,16 @@ static void put_particles(FILE *s, const json_t *run, size_t most, const char *d
         put_fixed(s, 8, 5, number_at(p, "beta"));
         put_fixed(s, 7, 5, number_at(p, "beta_se"));
         put_fixed(s, 8, 5, number_at(p, "weight"));
-        put_fixed(s, 12, 4, number_at(p, "elbo"));
-        put_fixed(s, 9, 4, number_at(p, "log_Z"));
-        put_fixed(s, 6, 3, number_at(p, "gain"));
-        put_fixed(s, 6, 3, number_at(p, "gain_se"));
-        put_fixed(s, 7, 3, number_at(p, "loss"));
+        put_fixed(s, 9, 3, number_at(p, "loss"));
         put_fixed(s, 6, 3, number_at(p, "loss_se"));
-        put_fixed(s, 6, 0, number_at(p, "ess"));
+        put_fixed(s, 8, 3, number_at(p, "gain"));
+        put_fixed(s, 6, 3, number_at(p, "gain_se"));
+        put_fixed(s, 7, 0, number_at(p, "ess"));
         put_fixed(s, 6, 2, number_at(p, "pareto_k"));
         putc('\n', s);
     }
-    fputs("mass: of the cell; weight: of its Gaussian in the ensemble; log share: log of that Gaussian's share\n"
-          "inside the cell; gain, loss: nats that it could win, and lacks; +-: standard error of the estimate\n",
+    fputs("mass: of the cell; weight: of its Gaussian in the ensemble; loss: nats by which this Gaussian falls\n"
+          "short of the posterior in its cell; gain: those that a better one would win; +-: standard errors\n",
           s);
     put_more(s, n, most, dir, " --all shows all of them");
     free(order);

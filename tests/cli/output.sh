@@ -11,7 +11,7 @@ expect 0 silence "$wvgd" summary run
 cmp -s stdout fit.txt || complain "fit and summary print different things"
 [ "$(awk 'length > 100' stdout | wc -l)" = 0 ] || complain "summary has lines beyond 100 columns"
 [ "$(sed '1,/^particle /d' stdout | grep -cE '^[1-4] ')" = 4 ] || complain "summary has not a line for each particle"
-grep -qE '^particle .* gain +[+]- +loss +[+]- ' stdout || complain "gain and loss have no standard errors: $(grep '^particle ' stdout)"
+grep -qE '^particle .* loss +[+]- +gain +[+]- ' stdout || complain "gain and loss have no standard errors: $(grep '^particle ' stdout)"
 for name in mean sd 5% 50% 95% ESS MCSE mass weight ELBO k-hat PELBO 'log evidence'; do
     grep -q -- "$name" stdout || complain "summary lacks '$name'"
 done
