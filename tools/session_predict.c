@@ -109,6 +109,17 @@ wvgd_status wvgd_session_predict(wvgd_session *s, const char *data, size_t draws
 }
 
 /* ---- as CSV ------------------------------------------------------------------------------------------------------ */
+/* To five digits of the sd, which is far below the error of any number of draws. */
+static void put_rounded(FILE *stream, double value, double sd)
+{
+    if (!(sd > 0) || !isfinite(sd) || !isfinite(value) || value == 0) {
+        put_number(stream, value);
+        return;
+    }
+    int digits = 5 + (int)floor(log10(fabs(value))) - (int)floor(log10(sd));
+    fprintf(stream, "%.*g", digits < 1 ? 1 : digits > 17 ? 17 : digits, value);
+}
+
 static void put_rows(FILE *stream, size_t rows, const wvgd_prediction *row)
 {
     fputs("mean,sd,q5,q50,q95,lower,upper\n", stream);
@@ -117,7 +128,7 @@ static void put_rows(FILE *stream, size_t rows, const wvgd_prediction *row)
         for (size_t c = 0; c < sizeof value / sizeof *value; c++) {
             if (c)
                 putc(',', stream);
-            put_number(stream, value[c]);
+            put_rounded(stream, value[c], row[i].sd);
         }
         putc('\n', stream);
     }

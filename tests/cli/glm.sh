@@ -24,7 +24,7 @@ awk 'BEGIN {
 expect 64 "glm: --formula is missing: .* such as --formula 'churn ~ \.' .*the columns are id, signup, plan, .*--likelihood is missing: expected gaussian" "$wvgd" fit glm --data churn.csv --out churn
 expect 64 '^wvgd: --likelihood is missing: expected gaussian\|student\|bernoulli' "$wvgd" fit glm --data churn.csv --formula 'churn ~ .' --out churn
 refused 65 "$wvgd" fit glm --data churn.csv --formula 'churn ~ .' --likelihood bernoulli --out churn
-grep -q 'column bill: found an empty field' stderr && grep -q -- '--missing drop leaves out 15 of 300 rows, and --ignore id,signup the columns' stderr && grep -q 'column id: ' stderr && grep -q 'column signup: .*not a date' stderr || complain "not all problems of the table: $(cat stderr)"
+grep -q 'column bill: found an empty field' stderr && grep -q -- '--missing drop leaves out 15 of 300 rows, and --ignore id,signup leaves out the columns' stderr && grep -q 'column id: ' stderr && grep -q 'column signup: .*not a date' stderr || complain "not all problems of the table: $(cat stderr)"
 refused 65 "$wvgd" fit glm --data churn.csv --formula 'churn ~ .' --likelihood bernoulli --missing drop --out churn
 grep -q -- '^wvgd: --ignore id,signup leaves out the columns$' stderr && ! grep -q 'missing drop\|column bill' stderr || complain "what is done already is a remedy: $(cat stderr)"
 expect 0 'dropped 15 of 300 rows' "$wvgd" fit glm --data churn.csv --formula 'churn ~ .' --likelihood bernoulli --ignore id,signup --missing drop --out churn
@@ -59,7 +59,7 @@ expect 64 '--formula does not apply to the model linear' "$wvgd" fit linear --da
 [ -e run ] && complain "a refused run leaves a directory"
 expect 0 anything "$wvgd" fit glm --data rows.csv --formula 'y | trials(n) ~ g*x' --likelihood binomial --weights t --quiet --out run
 "$wvgd" predict run --data rows.csv >with 2>stderr && cut -d, -f1,2 rows.csv >without.csv && "$wvgd" predict run --data without.csv >one 2>stderr || complain "no predictions: $(cat stderr)"
-paste -d, with one rows.csv | awk -F, 'NR > 1 && ($1 / $18 - $8) ^ 2 > 1e-20 { print; exit 1 }' || complain "without trials, predictions are not those of one trial"
+paste -d, with one rows.csv | awk -F, 'NR > 1 && ($1 / $18 - $8) ^ 2 > 1e-9 { print; exit 1 }' || complain "without trials, predictions are not those of one trial"
 "$wvgd" fit glm --data rows.csv --formula 'y ~ x' --likelihood poisson --quiet --out count >/dev/null || complain "no run count"
 printf 'x\n1\n1e6\n' >far.csv
 expect 0 'far.csv: the mean response of row 2 is beyond 1.8e308: are its columns in the units of the fit' "$wvgd" predict count --data far.csv
@@ -137,7 +137,7 @@ expect 65 'the offset is .*, which is added to the log of the mean, expected at 
 
 # More categories than a column may have by itself, if the formula says that they are meant.
 awk 'BEGIN { print "g,y"; for (i = 0; i < 120; i++) print "d" i % 30 "," i % 7 }' >groups.csv
-expect 65 'a category with at most 24 levels .*, but it has 30; factor\(g\) in the formula takes more' "$wvgd" fit glm --data groups.csv --formula 'y ~ g' --likelihood poisson --out wrong
+expect 65 'a category with at most 24 levels, a fifth of the rows \(it has 30\): write factor\(g\) for more' "$wvgd" fit glm --data groups.csv --formula 'y ~ g' --likelihood poisson --out wrong
 expect 0 anything "$wvgd" fit glm --data groups.csv --formula 'y ~ factor(g)' --likelihood poisson --quiet --out groups
 grep -q 'factor(g)\[d29\]' groups/draws.csv || complain "not a coefficient for each category: $(head -1 groups/draws.csv)"
 refused 64 "$wvgd" fit glm --data groups.csv --formula 'y ~ (1|g)' --likelihood poisson --out wrong
@@ -153,5 +153,5 @@ grep -q 'priors' stderr && complain "the prior of an intercept alone: $(cat stde
 "$wvgd" fit glm --data rows.csv --formula 'y ~ x' --likelihood poisson --quiet --out c >/dev/null
 expect 65 'explain different data' "$wvgd" compare a c
 "$wvgd" fit glm --data rows.csv --formula 't ~ x' --likelihood gaussian --weights n --quiet --out d >/dev/null
-expect 65 'and they, their weights or their trials differ: fit both' "$wvgd" compare a d
+expect 65 'but other ones, or with other weights or trials: fit both' "$wvgd" compare a d
 finish
