@@ -113,6 +113,9 @@ static const likely_word options[] = {
     {"scale", "standardize"},
     {"prior-scale", "prior-sd"},
     {"plots", "figures"},
+    {"format", "json"},
+    {"newdata", "data"},
+    {"dlogz", "evidence-se"},
 };
 
 /* What there is instead, where a command reads data. */
@@ -122,6 +125,16 @@ static const likely_word answers[] = {
     {"sep", "--delimiter C says what separates the fields of a CSV file"},
     {"chains", "a fit needs no chains; --repeat R runs independent fits"},
     {"warmup", "there is no warm-up"},
+    {"nlive", "there are no live points; --evidence-se sets the precision"},
+    {"live-points", "there are no live points; --evidence-se sets the precision"},
+    {"walkers", "there are no walkers; --evidence-se sets the precision"},
+    {"bounds", "limits belong to the model: see wvgd_model_bounded in docs/c.md"},
+    {"dim", "the dimension belongs to the model: dim in wvgd_model"},
+    {"gradient", "the model says whether it has gradients; --check-gradient checks them"},
+    {"no-gradient", "the model says that it has none: has_gradient = false in C"},
+    {"factor", "columns of texts are categories; write factor(x) in the formula of a glm for one of numbers"},
+    {"categorical", "columns of texts are categories; write factor(x) in the formula of a glm for one of numbers"},
+    {"type", "predict writes the mean response, its uncertainty, and limits of the response itself"},
 };
 
 static bool has_option(const command *c, const char *name, option_line *line)

@@ -50,7 +50,7 @@ int main(void)
         wvgd_describe(fit, D, theta, 3, level, &to, &error) != WVGD_OK)
         return 1;
     printf("log evidence %.3f +- %.3f, %s, %zu values of the density\n", r.evidence.value, r.evidence.se,
-           r.reliable ? "reliable" : "not reliable", r.evaluations);
+           r.reliable ? "reliable" : "unreliable", r.evaluations);
     for (size_t i = 0; i < D; i++)
         printf("%-6s mean %8.4f  sd %7.4f  90 %% from %8.4f to %8.4f\n", names[i], mean[i], sqrt(var[i]),
                quantile[3 * i], quantile[3 * i + 2]);

@@ -88,8 +88,9 @@ static int conclude(const gradient_check *c, size_t points, failure *f)
     if (c->wrong.count)
         return fail(f, EX_SOFTWARE,
                     "the gradient is wrong: d log p / d %s is %.9g in the model, but %.9g by finite differences, at "
-                    "%s; wrong at %zu of %zu points",
-                    c->model->names[w->coordinate], w->gradient, w->difference, c->wrong.where, c->wrong.count, points);
+                    "%s; wrong at %zu of %zu points%s",
+                    c->model->names[w->coordinate], w->gradient, w->difference, c->wrong.where, c->wrong.count, points,
+                    w->gradient == 0 ? ": a model that computes no gradient sets has_gradient to false" : "");
     if (!c->compared)
         return fail(f, EX_SOFTWARE, "the gradient cannot be checked: none of %zu points has a finite density, %s at %s",
                     points, c->bad.count ? "it is not a number" : "it is zero",

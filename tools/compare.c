@@ -80,10 +80,10 @@ static int check_pair(const json_t *a, const json_t *b, const char *name_a, cons
     show_response(y, second, sizeof second);
     if (!same_text(x, y, "response_sha256"))
         return fail(f, EX_DATAERR,
-                    "%s and %s explain different data, so their evidence cannot be compared: one has %s, the other %s, "
-                    "and %s differ: fit both to the same rows of the same response%s",
+                    "%s and %s explain different data, so their evidence cannot be compared: one has %s, the other "
+                    "%s%s: fit both to the same rows of the same response%s",
                     name_a, name_b, first, second,
-                    strcmp(first, second) ? "they" : "they, their weights or their trials",
+                    strcmp(first, second) ? "" : ", but other ones, or with other weights or trials",
                     number_at(x, "dropped") != number_at(y, "dropped") && same_text(x, y, "sha256")
                         ? ", from a file without the rows that have missing values"
                         : "");

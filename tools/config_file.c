@@ -77,7 +77,7 @@ static int take_option(const char *path, const char *key, const json_t *value, w
     if (json_is_null(value) || json_is_false(value))
         return 0;
     if (request_put(q, name, option_text_of(value, buffer), &why))
-        return fail(f, why.code, "%s: %s", path, why.text);
+        return fail(f, why.code == EX_USAGE ? EX_DATAERR : why.code, "%s: %s", path, why.text);
     return json_object_set_new(q->from_file, name, json_true())
                ? fail(f, EX_SOFTWARE, "no memory for the options of %s", path)
                : 0;

@@ -791,7 +791,7 @@ static const struct {
       "mixture of Gaussians; the log evidence is the log of the sum of the weights"},
      open_mixture},
     {{"logistic", "CSV with a header: features, and a response of 0/1 or two labels",
-      "logistic regression; of two labels, yes, true or else the later one in alphabetical order counts as 1"},
+      "logistic regression. Of two labels, yes or true counts as 1, otherwise the later one in alphabetical order"},
      open_logistic},
     {{"linear", "CSV with a header: features, and a numeric response",
       "linear regression with unknown noise sd (parameter log_sigma); priors are scaled to the data"},

@@ -57,8 +57,9 @@ int refuse_value(const option_line *line, const char *value, failure *f)
     char room[64];
     if (!strcmp(line->name, "family") && is_likelihood(value))
         return fail(f, EX_USAGE,
-                    "--family is '%.60s': expected %s, how components vary: write --likelihood %s for a glm", value,
-                    line->argument, value);
+                    "--family is '%.60s': expected %s, the covariance of components: the family of a glm is "
+                    "--likelihood %s",
+                    value, line->argument, value);
     const char *near = line->range || !strchr(line->argument, '|') ? NULL : meant_choice(line->argument, value, room);
     if (!line->range)
         return fail(f, EX_USAGE,

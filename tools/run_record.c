@@ -150,8 +150,8 @@ static int check_file(const json_t *reopen, const char *path, const char *key, f
     if (!code && strcmp(was, text))
         code =
             fail(f, EX_TEMPFAIL,
-                 "%s has changed since the run began, or is another file: the run needs the same %s, and another one "
-                 "a new fit",
+                 "%s has changed since the run began, or is another file: expected the %s of the run; for another, fit "
+                 "again",
                  path, strcmp(key, "data_hash") ? "model" : "data");
     return code;
 }

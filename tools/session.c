@@ -440,7 +440,7 @@ static int begin_cells(wvgd_session *s, const char *dir, const wvgd_request *req
         code = fail(f, EX_DATAERR, "the run in %s used the joint solver: quantize needs a fit with --solver staged",
                     dir);
     if (!code && (code = restore(s, dir, &trust, state, size, &why)))
-        fail(f, code, "new cells need the model and its data to compute their bound: %s", why.text);
+        fail(f, code, "cannot bound the new cells without the model and its data: %s", why.text);
     free(state);
     if (!code)
         code = change_fit(s, dir, request, f);

@@ -31,7 +31,7 @@ static void put_column_hints(FILE *s, const data_table *t)
     char shown[QUOTED];
     const char *odd = NULL;
     if (t->dropped)
-        fprintf(s, "dropped %zu of %zu rows, which have missing values\n", t->dropped, t->dropped + t->all_rows);
+        fprintf(s, "dropped %zu of %zu rows with missing values\n", t->dropped, t->dropped + t->all_rows);
     for (size_t c = 0; c < t->csv.columns; c++) {
         const data_column *column = &t->column[c];
         if (!odd && !read_number(column->name, &number) && number != floor(number))

@@ -46,7 +46,7 @@ cp -r plugged again
 expect 0 anything "$wvgd" fit --resume plugged --max-iter 5 --trust-model --quiet
 expect 0 anything "$wvgd" fit --resume again --max-iter 5 --quiet ./plugin.so # another file with the same content
 same_but_times plugged again
-expect 75 'fake_stan.so has changed since the run began, or is another file: the run needs the same model, and another one a new fit$' "$wvgd" fit --resume plugged --max-iter 7 --quiet ./fake_stan.so
+expect 75 'fake_stan.so has changed since the run began, or is another file: expected the model of the run; for another, fit again$' "$wvgd" fit --resume plugged --max-iter 7 --quiet ./fake_stan.so
 expect 0 anything "$wvgd" quantize stan --particles 3 --model ./fake_stan.so --quiet --out three
 expect 0 anything "$wvgd" quantize stan --particles 3 --trust-model --quiet --out three2
 same_but_times three three2

@@ -79,7 +79,7 @@ expect 66 'nowhere does not exist: expected a run directory' "$wvgd" sample nowh
 expect 66 'mixture.json is not a directory: expected a run directory' "$wvgd" summary mixture.json
 expect 73 'cannot create no/where/run: the directory no/where/ does not exist' "$wvgd" fit mixture --data mixture.json --out no/where/run
 printf 'x,y\n1,2\n2,3\n3,4\n' >numbers.csv
-expect 65 'because it is the target: --target names another column' "$wvgd" fit logistic --data numbers.csv --out run
+expect 65 'because it is the target: name another with --target' "$wvgd" fit logistic --data numbers.csv --out run
 expect 65 'numbers.csv is not JSON: it begins with "x,y' "$wvgd" fit mixture --data numbers.csv --out run
 expect 64 'unknown option -z' "$wvgd" fit mixture -z --out run
 expect 64 '--max is ambiguous: did you mean --max-' "$wvgd" fit mixture --max 3 --out run
@@ -117,7 +117,7 @@ expect 64 '--ignore is given twice' "$wvgd" fit logistic --data named.csv --igno
 expect 65 'column name: found "x", expected a number or a category, but' "$wvgd" fit logistic --data named.csv --out run
 printf 'name,b,y\nx,1,0\ny,?,1\nz,3,1\n' >odd.csv # all problems of all columns, a line each
 "$wvgd" fit logistic --data odd.csv --out run 2>stderr && complain "a table with text in two columns is taken"
-[ "$(cut -d: -f1-4 stderr | tr '\n' ' ')" = 'wvgd: odd.csv:3: column b wvgd: odd.csv:2: column name wvgd: --missing drop leaves out 1 of 3 rows, and --ignore name the column that cannot be used ' ] || complain "two columns with problems are told as $(cat stderr)"
+[ "$(cut -d: -f1-4 stderr | tr '\n' ' ')" = 'wvgd: odd.csv:3: column b wvgd: odd.csv:2: column name wvgd: --missing drop leaves out 1 of 3 rows, and --ignore name leaves out the column that cannot be used ' ] || complain "two columns with problems are told as $(cat stderr)"
 "$wvgd" fit logistic --data odd.csv --ignore p,q --out run 2>stderr && complain "columns that are not there can be ignored"
 [ "$(grep -c '^wvgd: odd.csv:1: there is no column "[pq]"' stderr)" = 2 ] || complain "two unknown columns are told as $(cat stderr)"
 expect 64 "family is 'round': expected diag.full" "$wvgd" fit mixture --data mixture.json --family round --out run
@@ -165,10 +165,10 @@ config 65 'option model: found 3, expected a text' '{"model": 3}'
 config 65 'option max-iter appears twice' '{"model": "mixture", "max_iter": 2, "max-iter": 4}'
 config 65 'option resume is allowed on the command line only' '{"model": "mixture", "resume": "x"}'
 config 65 'option config is allowed on the command line only' '{"model": "mixture", "config": "x"}'
-config 64 "seed is '18446744073709551616'" '{"model": "mixture", "data": "mixture.json", "seed": 18446744073709551616}'
+config 65 "seed is '18446744073709551616'" '{"model": "mixture", "data": "mixture.json", "seed": 18446744073709551616}'
 config 66 "data is 'nothing.csv', which does not exist: .*working directory, $tmp" '{"model": "mixture", "data": "nothing.csv"}'
 config 66 "init is 'nothing.csv', which does not exist" '{"model": "mixture", "data": "mixture.json", "init": "nothing.csv"}'
-config 64 "particles is '-3'" '{"model": "mixture", "data": "mixture.json", "particles": -3}'
+config 65 "particles is '-3'" '{"model": "mixture", "data": "mixture.json", "particles": -3}'
 config 64 'MODEL is missing' '{"particles": 3}'
 [ ! -e run ] || complain "a directory was left behind by runs that could not begin"
 

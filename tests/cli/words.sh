@@ -16,7 +16,7 @@ expect 64 "cost is 'euclidean': expected .*: did you mean sqeuclid\?" "$wvgd" fi
 expect 64 "family is 'diagonal': expected .*: did you mean diag\?" "$wvgd" fit mixture --data mixture.json --family diagonal --out run
 expect 64 "family is 'ful': expected .*: did you mean full\?" "$wvgd" fit mixture --data mixture.json --family ful --out run
 expect 64 'sample: unknown option --n: did you mean -n, --draws\?' "$wvgd" sample run --n 100
-expect 64 "family is 'poisson': expected diag.full.lowrank, how components vary: write --likelihood poisson for a glm\$" "$wvgd" fit glm --family poisson --out run
+expect 64 "family is 'poisson': expected diag.full.lowrank, the covariance of components: the family of a glm is --likelihood poisson\$" "$wvgd" fit glm --family poisson --out run
 expect 64 "unexpected argument '.*': put a formula in quotes" "$wvgd" fit glm --formula y ~ x --out run
 expect 64 "unexpected argument 'new.csv': expected one DIR, and --data FILE for the new rows" "$wvgd" predict run new.csv
 expect 64 'model.c is source code, not a model: compile it to a shared object' "$wvgd" fit model.c --out run
@@ -30,6 +30,8 @@ expect 64 'unknown option --output: did you mean -o, --out or --output-draws\?' 
 expect 64 'unknown option --random-state: did you mean --seed\?' "$wvgd" fit mixture --random-state 3 --out run
 expect 64 'unknown option --sep: --delimiter C says what separates the fields of a CSV file$' "$wvgd" fit linear --sep ';' --out run
 expect 64 'unknown option --chains: a fit needs no chains; --repeat R' "$wvgd" fit linear --chains 4 --out run
+expect 64 'unknown option --nlive: there are no live points; --evidence-se sets the precision$' "$wvgd" fit mixture --nlive 500 --out run
+expect 64 'summary: unknown option --format: did you mean --json\?' "$wvgd" summary run --format json
 expect 64 'unknown option --frobnicate: see wvgd sample --help$' "$wvgd" sample run --frobnicate
 expect 64 'unknown option --frobnicate: see wvgd fit --help-all$' "$wvgd" fit mixture --frobnicate
 expect 64 'unknown option --n: ' "$wvgd" fit linear --data x.csv --n 5 --out run # not --no-intercept
@@ -79,7 +81,7 @@ objects=$(dirname "$wvgd")/tests
 cp "$objects/plugin.so" "$objects/failing.so" "$objects/empty.so" .
 expect 0 silence "$wvgd" fit ./plugin.so --config 3 --particles 2 --quiet --out plugged
 expect 75 'run with your permissions: give --model MODEL.so, or load .* with --trust-model' "$wvgd" quantize plugged --particles 3
-expect 75 'failing.so has changed since the run began, or is another file: the run needs the same model, and another one a new fit$' "$wvgd" quantize plugged --particles 3 --model ./failing.so
+expect 75 'failing.so has changed since the run began, or is another file: expected the model of the run; for another, fit again$' "$wvgd" quantize plugged --particles 3 --model ./failing.so
 expect 65 'the model of the run, ./plugin.so, makes no predictions' "$wvgd" predict plugged --data mixture.json
 expect 75 'run with your permissions: name it again after --resume DIR, or load .* with --trust-model' "$wvgd" fit --resume plugged
 expect 0 anything "$wvgd" fit ./plugin.so --config 3 --estimator score --max-iter 3 --particles 2 --quiet --out score
@@ -133,7 +135,7 @@ expect 0 'the response has only two values, and the likelihood is poisson: did y
 table 'found an empty field, expected a value in every row \(2 of 3 have none\): --missing drop leaves out 2 of 3 rows; --ignore a leaves out the column instead$' 'a,b,y\n1,1,0\n,2,1\nNA,3,1\n'
 table 'column y: found "NA", expected a value in every row \(1 of 3 have none\): --missing drop leaves out 1 of 3 rows$' 'a,y\n1,0\n2,1\n3,NA\n'
 table 'found "red", expected a number or a category, but the column has a different text in every row \(an identifier\?\): --ignore a leaves out the column' 'a,y\nred,0\n2,1\n'
-table 'found "red", expected a number: a category takes five rows for each of its levels: --ignore a leaves out the column$' 'a,y\nred,0\nred,1\n2,1\n'
+table 'found "red", expected a number, or a category with five rows for each of its levels: --ignore a leaves out the column$' 'a,y\nred,0\nred,1\n2,1\n'
 table '^wvgd: table.csv:1: found a comment, expected a header: leave out the lines that begin with #$' '# by hand\na,y\n1,0\n2,1\n'
 table 'table.csv:3: found 1 field, expected 2 as in the header: comment lines are no part of a table' 'a,y\n1,0\n# more\n2,1\n'
 table 'table.csv:1: found sep=;, which is a note for one program only: leave out this line$' 'sep=;\na;y\n1;0\n2;1\n'
@@ -153,13 +155,13 @@ for i in $(seq -w 13); do grep -q "column_number_$i" stderr || complain "column 
 table 'found "1/2/24", expected a number or a category, not a date' 'a,y\n1/2/24,0\n13/2/24,1\n'
 table 'found "09:30", expected a number or a category, but the column has a different text in every row' 'a,y\n09:30,0\n10:45,1\n'
 table 'found "2020-01-31", expected a number or a category, not a date .*: --ignore a leaves out the column$' 'a,y\n2020-01-31,0\n2020-02-01,1\n'
-table 'found "z", expected two different values \("x" and "y" so far\), because it is the target: --target names another column, and several classes are not supported: recode' 'a,k\n1,x\n2,y\n3,z\n'
-table 'found "well", expected two .* and labels that differ only in case are different' 'a,k\n1,ill\n2,Well\n3,well\n'
+table 'found "z", expected two different values \("x" and "y" so far\), because it is the target: name another with --target, or recode this one to two values$' 'a,k\n1,x\n2,y\n3,z\n'
+table 'found "well", expected two .*, or write each label in one case only' 'a,k\n1,ill\n2,Well\n3,well\n'
 table 'every row has the same value "Yes", expected two different ones' 'a,k\n1,Yes\n2,y\n3,yes\n'
 table 'every row has the same value "1", expected two different ones' 'a,k\n1,1\n2,1\n3,1\n'
-table 'column b: found "5", expected two .*, because it became the target when y was ignored: --target names another column' 'a,b,y\n1,2,0\n2,1,1\n3,5,1\n' --ignore y
+table 'column b: found "5", expected two .*, because it became the target when y was ignored: name another with --target, or use the model linear, which takes numbers$' 'a,b,y\n1,2,0\n2,1,1\n3,5,1\n' --ignore y
 printf 'a,y\n1,no\n2,yes\n' >table.csv
-expect 65 'column y: found "no", expected a number, because it is the target: --target names another column, and the model logistic takes two labels' "$wvgd" fit linear --data table.csv --out wrong
+expect 65 'column y: found "no", expected a number, because it is the target: name another with --target, or use the model logistic, which takes two labels$' "$wvgd" fit linear --data table.csv --out wrong
 printf 'a,b,y\n1,2,0\n2,1,1\n3,5,1\n4,4,0\n5,2,1\n' >table.csv
 expect 0 'the target y has only the values 0 and 1: did you mean the model logistic\?' "$wvgd" fit linear --data table.csv --max-seconds 5 --out meant
 expect 0 'the target is b, because the last column is ignored: --target names another one' "$wvgd" fit linear --data table.csv --ignore y --overwrite --out meant

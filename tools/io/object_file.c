@@ -1,5 +1,6 @@
 /* object_file.c - the headers of an ELF file, and whether all segments that they speak of are in it. */
 #include "object_file.h"
+#include "text.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
@@ -40,7 +41,8 @@ static int check_file(int fd, const char *path, failure *f)
         return fail(f, EX_NOINPUT, "cannot read %s: found %s, expected a shared object", path,
                     S_ISDIR(about.st_mode) ? "a directory" : "something that is not a file");
     if (!read_at(fd, magic, sizeof magic, 0) || memcmp(magic, ELFMAG, SELFMAG) != 0)
-        return fail(f, EX_DATAERR, "%s is not a shared object: cc -shared -fPIC -o model.so model.c makes one", path);
+        return fail(f, EX_DATAERR, "%s is not a shared object: cc -shared -fPIC -o model.so %s makes one", path,
+                    ends_in(path, ".c") ? path : "model.c");
     if (!is_whole(fd, (unsigned long long)about.st_size))
         return fail(f, EX_DATAERR, "%s is cut short or damaged, or not linked: cc -shared makes a shared object of it",
                     path);

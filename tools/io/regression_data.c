@@ -34,7 +34,7 @@ static bool *choose_columns(const csv_file *csv, const char *list, failure *f)
 }
 
 /* ---- the target -------------------------------------------------------------------------------------------------- */
-enum { TARGET_ROOM = 160 }; /* bytes of why a column has to be what a target is */
+enum { TARGET_ROOM = 240 }; /* bytes of why a column has to be what a target is */
 
 /* What the values of a column are. */
 typedef struct {
@@ -119,16 +119,16 @@ static int refuse_constant(const csv_file *csv, size_t line, size_t column, cons
                 csv->name[column], quote(value, shown), expected);
 }
 
-/* Why a column has to be what a target is. */
-static const char *because_target(const regression_data *out, char text[TARGET_ROOM])
+/* Why a column has to be what a target is, and what to do if it is not. */
+static const char *because_target(const regression_data *out, const char *remedy, char text[TARGET_ROOM])
 {
     const csv_file *csv = &out->source.csv;
     if (out->moved)
         snprintf(text, TARGET_ROOM,
-                 "because it became the target when %.64s was ignored: --target names another column",
-                 csv->name[csv->columns - 1]);
+                 "because it became the target when %.64s was ignored: name another with --target, or %s",
+                 csv->name[csv->columns - 1], remedy);
     else
-        snprintf(text, TARGET_ROOM, "because it is the target: --target names another column");
+        snprintf(text, TARGET_ROOM, "because it is the target: name another with --target, or %s", remedy);
     return text;
 }
 
@@ -142,11 +142,11 @@ static int refuse_third(const regression_data *out, size_t column, const label_s
     f->code = 0;
     if (csv->shares && csv->shares->rank != set->third)
         return 0;
-    snprintf(expected, sizeof expected, "two different values (%s and %s so far), %s, and %s",
-             quote(set->value[0], first), quote(set->value[1], second), because_target(out, why),
-             same           ? "labels that differ only in case are different"
-             : set->numbers ? "the model linear takes numbers"
-                            : "several classes are not supported: recode the column to two");
+    const char *remedy = same           ? "write each label in one case only"
+                         : set->numbers ? "use the model linear, which takes numbers"
+                                        : "recode this one to two values";
+    snprintf(expected, sizeof expected, "two different values (%s and %s so far), %s", quote(set->value[0], first),
+             quote(set->value[1], second), because_target(out, remedy, why));
     return refuse_field(csv, set->row[2], column, third, expected, f);
 }
 
@@ -171,8 +171,8 @@ static int read_target_numbers(const regression_data *out, size_t column, failur
     for (size_t i = 0; i < t->rows; i++) {
         const char *field = response_field(t, column, i), *expected = read_number(field, &out->y[i]);
         if (expected) {
-            snprintf(text, sizeof text, "%s, %s, and the model logistic takes two labels", expected,
-                     because_target(out, why));
+            snprintf(text, sizeof text, "%s, %s", expected,
+                     because_target(out, "use the model logistic, which takes two labels", why));
             refuse_field(&t->csv, t->row[i], column, field, text, f);
             break;
         }

@@ -259,8 +259,8 @@ void add_remedies(const data_table *t, failure *f)
              : gaps   ? "; "
                       : "",
              columns,
-             unusable && several ? " the columns that cannot be used"
-             : unusable          ? " the column that cannot be used"
+             unusable && several ? " leaves out the columns that cannot be used"
+             : unusable          ? " leaves out the column that cannot be used"
              : gaps == 1         ? " leaves out the column instead"
              : gaps              ? " leaves out the columns instead"
                                  : "");
@@ -671,7 +671,7 @@ static int refuse_levels(const data_table *t, size_t c, size_t most, size_t numb
     char expected[400], factor[120] = "";
     const data_column *column = &t->column[c];
     if (t->formula && column->named && !column->factor)
-        snprintf(factor, sizeof factor, "; factor(%.60s) in the formula takes more", column->name);
+        snprintf(factor, sizeof factor, ": write factor(%.60s) for more", column->name);
     if (column->levels == 1)
         snprintf(expected, sizeof expected, "a number, or at least two different values");
     else if (2 * numbers > t->all_rows)
@@ -683,10 +683,10 @@ static int refuse_levels(const data_table *t, size_t c, size_t most, size_t numb
         snprintf(expected, sizeof expected,
                  "a number or a category, but the column has a different text in every row (an identifier?)");
     else if (most < 2)
-        snprintf(expected, sizeof expected, "a number: a category takes five rows for each of its levels%s", factor);
+        snprintf(expected, sizeof expected, "a number, or a category with five rows for each of its levels%s", factor);
     else
-        snprintf(expected, sizeof expected, "a number, or a category with at most %zu levels%s, but it has %zu%s", most,
-                 most < MOST_LEVELS ? " (a fifth of the rows)" : "", column->levels, factor);
+        snprintf(expected, sizeof expected, "a number, or a category with at most %zu levels%s (it has %zu)%s", most,
+                 most < MOST_LEVELS ? ", a fifth of the rows" : "", column->levels, factor);
     return refuse_first(t, c, expected, f);
 }
 
