@@ -53,9 +53,10 @@ const command compare_command = {
     "standard errors; the Bayes factor against the best run, which is the exponential of the difference; the "
     "probability of the run, if all were equally probable before the data; and whether it is reliable. "
     "The evidence depends on the priors: a line on stderr says when they differ. Regressions that explain "
-    "different responses, or different rows, are refused. What a function, a shared object or a Stan program explains "
-    "wvgd cannot see: it says so, and the comparison is right only if the data are the same. Neither models nor data "
-    "are needed.",
+    "different responses, or different rows, are refused. wvgd cannot see which data a function, a shared object or a "
+    "Stan "
+    "program explains: it says so, and the comparison is right only if they are the same. Neither models nor data are "
+    "needed.",
     "wvgd fit linear --data cars.csv --out all\nwvgd fit linear --data cars.csv --ignore weight --out less\n"
     "wvgd compare all less\nwvgd compare all less --json | jq '.[0].run'\n",
     compare_option,

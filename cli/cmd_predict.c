@@ -56,8 +56,8 @@ const command predict_command = {
     "For counts out of a number of trials it is the mean number of successes if FILE has the columns that the trials "
     "come from, otherwise the probability of one. FILE needs the columns of the fit; they are encoded and standardized "
     "as they were there, and unknown levels and missing values are refused (exit code 65). The response and other "
-    "columns are ignored. Numbers are rounded to five digits of the sd. For logistic, linear, glm, bnn and gp. Only gp "
-    "needs the data of the fit again.",
+    "columns are ignored. Numbers are rounded to five digits of the sd. The model must be logistic, linear, glm, bnn "
+    "or gp; only gp needs the data of the fit again.",
     "wvgd fit logistic --data patients.csv --out patients\n"
     "wvgd predict patients --data new.csv --out predictions.csv\n"
     "# mean and a 90 % interval of the probability\nwvgd predict patients --data new.csv | cut -d, -f1,3,5\n",

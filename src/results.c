@@ -95,13 +95,12 @@ static void warn_loss(wvgd_fit *f)
 {
     double loss = f->outcome.evidence.value - f->outcome.bound.value;
     if (loss - wv_policy.verdict_errors * hypot(f->outcome.evidence.se, f->outcome.bound.se) > wv_policy.results_loss)
-        add_warning(f,
-                    "the components lose %.3g nats of the log evidence; what they could not gain is due to their "
-                    "family (see gain and loss of each): %s",
-                    loss,
-                    wv_fit_hurried(f)            ? "let the fit converge first"
-                    : f->opt.family != WVGD_FULL ? "try --family full"
-                                                 : "use more --particles");
+        add_warning(
+            f, "the components fall short of the log evidence by %.3g nats (see loss and gain of each particle): %s",
+            loss,
+            wv_fit_hurried(f)            ? "let the fit converge first"
+            : f->opt.family != WVGD_FULL ? "try --family full"
+                                         : "use more --particles");
 }
 
 /* The standard error that was asked for has been missed, though it is small enough for the verdict. More draws would

@@ -125,8 +125,7 @@ static void about_weights(wvgd_fit *f)
     else if (!(f->outcome.evidence.se < evidence_limit(f)))
         say(f, "the standard error of the log evidence is %.3g, not below %g%s, because %s: %s", f->outcome.evidence.se,
             evidence_limit(f), f->finish.now.result == WV_FINISH_SETTLED ? " (the limit where chains agree)" : "",
-            wv_finisher_has_states(f) ? "the mixture, beside which it weighs the states of chains, is not close to "
-                                        "the posterior"
+            wv_finisher_has_states(f) ? "the mixture that the chains are compared with is not close to the posterior"
                                       : "the weights are uneven",
             remedy(f));
     if (f->outcome.pareto_k > limit)
@@ -159,14 +158,13 @@ static void about_finish(wvgd_fit *f)
         return;
     if (s->mean_se <= wv_policy.finish_mean_se && s->sd_se <= wv_policy.finish_sd_se)
         say(f,
-            "the fit has not converged: after %zu trajectories, correlated over %.2g, its chains may still remember "
-            "where "
-            "they began: %s",
+            "the fit has not converged: after %zu trajectories, with an autocorrelation time of %.2g, its chains may "
+            "still depend on where they began: %s",
             s->trajectory, s->tau, help);
     else
         say(f,
             "the fit has not converged: after %zu trajectories its chains have errors of %.2g sds in means and %.2g in "
-            "log sds (limits %g and %g) and are correlated over %.2g trajectories: %s",
+            "log sds (limits %g and %g), and an autocorrelation time of %.2g trajectories: %s",
             s->trajectory, fmin(s->mean_se, largest_shown), fmin(s->sd_se, largest_shown), wv_policy.finish_mean_se,
             wv_policy.finish_sd_se, s->tau, help);
 }
@@ -348,8 +346,8 @@ static void about_starts(wvgd_fit *f)
                      unsure > 1 ? "were" : "was");
         say(f,
             "%zu of %zu starts at the scale of %s led to modes with noticeable mass; %s found by fewer than %zu "
-            "starts, "
-            "so others may have been missed: set --starts to %zu, or --init-scale to the scale of the parameters",
+            "starts, so others may have been missed: set --starts to %zu, or --init-scale to the scale of the "
+            "parameters",
             hits, wide, scale_of_starts(f), which, wv_explore_needed(f), enough_starts(f));
     } else if (doubtful)
         say(f,
@@ -432,8 +430,7 @@ static void about_model(wvgd_fit *f)
     if (highest(f) > wv_policy.verdict_grows)
         say(f,
             "the log densities grow to %.2g, so large that a double resolves them only to %.2g: the posterior is "
-            "improper "
-            "(is the sign of the log density right?), or a constant should be subtracted in the model",
+            "improper (is the sign of the log density right?), or a constant should be subtracted in the model",
             highest(f), rounding(f));
     else if (f->outcome.noise > wv_policy.verdict_noise)
         say(f,

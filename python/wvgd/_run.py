@@ -539,7 +539,7 @@ def compare(*runs: Union[Run, PathLike], names: Optional[Sequence[str]] = None) 
 
     runs: what wvgd.fit or wvgd.load returned, or run directories. names: what to call them; by default
     the directory, or "run 1", "run 2" ... in order. Regressions that explain different data are a DataError;
-    what data a function uses wvgd cannot see.
+    wvgd cannot see which data a function explains.
 
     >>> import wvgd
     >>> likelihood = lambda q: -0.5 * (q["a"] - 1) ** 2
