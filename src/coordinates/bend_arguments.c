@@ -5,7 +5,7 @@
 #include "coordinates/bend_arguments.h"
 #include "dense.h"
 #include "policy.h"
-#include "simd/columns.h"
+#include "sources.h"
 #include "weights.h"
 #include <cblas.h>
 #include <math.h>
@@ -174,29 +174,43 @@ static void add_sums(const cloud_draws *d, size_t block, const wv_bend_clouds *q
     wv_arena_release(arena, mark);
 }
 
+/* The Gaussians as sources of draws. */
+typedef struct {
+    const wv_bend_clouds *q;
+    double inverse[WV_BEND_CLOUDS][MOST * MOST], log_det[WV_BEND_CLOUDS];
+} cloud_roots;
+
+static wv_source cloud_source(const void *self, size_t j)
+{
+    const cloud_roots *c = self;
+    return (wv_source){.mu = c->q->mu[j], .inverse = c->inverse[j], .log_det = c->log_det[j], .weight = 1};
+}
+
+static cloud_roots find_roots(const wv_bend_clouds *q)
+{
+    cloud_roots c = {.q = q};
+    for (size_t j = 0; j < q->K; j++) {
+        wv_dense_invert(q->r, q->root[j], c.inverse[j]);
+        for (size_t i = 0; i < q->r; i++)
+            c.log_det[j] += log(q->root[j][i * q->r + i]);
+    }
+    return c;
+}
+
 /* The mean of log q under the draws; s, unless NULL: what the next step needs. */
 static double judge(const cloud_draws *d, const wv_bend_clouds *q, cloud_sums *s, wv_arena *arena)
 {
-    size_t r = d->r, K = q->K, mark = wv_arena_mark(arena);
-    double inverse[WV_BEND_CLOUDS][MOST * MOST] = {{0}}, constant[WV_BEND_CLOUDS], mean = 0;
-    double *log_q = wv_arena_take(arena, K * WV_COLUMNS), *spare = wv_arena_take(arena, r * WV_COLUMNS),
-           *y = wv_arena_take(arena, r * WV_COLUMNS), *square = wv_arena_take(arena, WV_COLUMNS);
-    for (size_t j = 0; j < K; j++) {
-        double log_det = 0;
-        wv_dense_invert(r, q->root[j], inverse[j]);
-        for (size_t c = 0; c < r; c++)
-            log_det += log(q->root[j][c * r + c]);
-        constant[j] = wv_columns_constant(r, log_det, 0);
-    }
+    cloud_roots roots = find_roots(q);
+    wv_sources sources = {cloud_source, &roots, q->K, d->r};
+    size_t mark = wv_arena_mark(arena);
+    double *log_q = wv_arena_take(arena, q->K * WV_COLUMNS), constant[WV_BEND_CLOUDS], mean = 0;
+    wv_sources_constants(&sources, constant);
     for (size_t at = 0; at < d->n; at += WV_COLUMNS) {
-        for (size_t j = 0; j < K; j++) {
-            wv_columns_whiten(r, WV_COLUMNS, inverse[j], q->mu[j], d->block + at * r, spare, y, square);
-            wv_columns_log(r, WV_COLUMNS, constant[j], 0, square, log_q + j * WV_COLUMNS);
-        }
-        wv_columns_best()->shares(K, WV_COLUMNS, WV_COLUMNS, q->w, log_q, d->log_q + at);
+        wv_sources_each(&sources, constant, WV_COLUMNS, d->a + at * d->r, log_q, arena);
+        wv_columns_best()->shares(q->K, WV_COLUMNS, WV_COLUMNS, q->w, log_q, d->log_q + at);
         for (size_t i = at; i < at + WV_COLUMNS; i++)
             mean += d->v[i] > 0 ? d->v[i] * d->log_q[i] : 0;
-        for (size_t j = 0; j < K && s; j++)
+        for (size_t j = 0; j < q->K && s; j++)
             add_sums(d, at, q, j, log_q + j * WV_COLUMNS, s, arena);
     }
     wv_arena_release(arena, mark);
