@@ -380,8 +380,8 @@ static void put_particles(FILE *s, const json_t *run, size_t most, const char *d
 {
     const json_t *particles = json_object_get(run, "particles");
     size_t n = json_array_size(particles);
-    fprintf(s, "%-8s %8s %7s %8s %9s %6s %8s %6s %7s %6s\n", "particle", "mass", "+-", "weight", "loss", "+-", "gain",
-            "+-", "ESS", "k-hat");
+    fprintf(s, "%-8s %8s %7s %8s %12s %8s %6s %8s %6s %7s %6s\n", "particle", "mass", "+-", "weight", "ELBO", "loss",
+            "+-", "gain", "+-", "ESS", "k-hat");
     most = rows_shown(n, most);
     heavy *order = n > most ? order_by_mass(particles) : NULL;
     for (size_t k = 0; k < n && k < most; k++) {
@@ -391,7 +391,8 @@ static void put_particles(FILE *s, const json_t *run, size_t most, const char *d
         put_fixed(s, 8, 5, number_at(p, "beta"));
         put_fixed(s, 7, 5, number_at(p, "beta_se"));
         put_fixed(s, 8, 5, number_at(p, "weight"));
-        put_fixed(s, 9, 3, number_at(p, "loss"));
+        put_fixed(s, 12, 4, number_at(p, "elbo"));
+        put_fixed(s, 8, 3, number_at(p, "loss"));
         put_fixed(s, 6, 3, number_at(p, "loss_se"));
         put_fixed(s, 8, 3, number_at(p, "gain"));
         put_fixed(s, 6, 3, number_at(p, "gain_se"));
