@@ -138,6 +138,28 @@ static void a_ridge_is_no_top(void **state)
     wvgd_model_close(&model);
 }
 
+/* Two Rosenbrock pairs: along each valley the density hardly rises, and Gaussians fitted to where ascents stopped short
+ * were taken for 40 modes. */
+static void a_valley_is_one_mode(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        wvgd_model model;
+        wvgd_results r;
+        wvgd_options o = staged_options(2, seed);
+        assert_int_equal(target_rosenbrock(&model, 4), 0);
+        model.has_gradient = seed % 2;
+        o.bend = WVGD_BEND_AUTO;
+        wvgd_fit *fit = fitted(&model, &o, &r);
+        print_message("%zu modes, %zu evaluations\n", r.modes, r.evaluations);
+        assert_true(r.reliable && r.modes < 10);
+        assert_true(r.evaluations < (size_t)(model.has_gradient ? 15000 : 70000));
+        assert_near(r.evidence.value, target_truth_of(&model).log_evidence, fmax(0.01, 4 * r.evidence.se));
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
+}
+
 /* A top that is narrower than the doubles around it is refused, and said. */
 static double needle(void *self, const double *z, double *grad)
 {
@@ -808,6 +830,7 @@ int main(void)
         cmocka_unit_test(modes_that_attract_unequally),
         cmocka_unit_test(starts_without_hope),
         cmocka_unit_test(a_ridge_is_no_top),
+        cmocka_unit_test(a_valley_is_one_mode),
         cmocka_unit_test(needles_are_refused),
         cmocka_unit_test(lines_of_a_spectrum),
         cmocka_unit_test(labels_are_exchanged),

@@ -459,19 +459,17 @@ static double station_steps(size_t i)
              : wv_policy.ascent_first_station;
 }
 
-/* Do steps without gain make the end of the path just moved a top? Far below what is known it may as well be a long
- * ridge that hardly rises, as where a scale has been chosen for coefficients that are far off: there the slope, too,
- * has to vanish. */
-static bool stalled(const wvgd_fit *f, const wv_path *p)
-{
-    return (double)p->stalls >= wv_policy.ascent_stalls &&
-           (p->slope < wv_policy.ascent_level || !wv_modes_far_below(f, p->log_p));
-}
-
 /* What a step may seem to gain less near a top, where densities are noisy. */
 static double noise(const wvgd_fit *f)
 {
     return f->differences.room ? wv_policy.ascent_noise * wv_differences_roughness(&f->differences) : 0;
+}
+
+/* Do steps without gain make the end of the path just moved a top? Where a ridge is long for its curvature, steps along
+ * it are short at first: there the slope, too, has to vanish, as far as noise lets it. */
+static bool stalled(const wvgd_fit *f, const wv_path *p)
+{
+    return (double)p->stalls >= wv_policy.ascent_stalls && p->slope < wv_policy.ascent_level + noise(f);
 }
 
 static void accept_trial(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
