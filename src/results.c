@@ -331,7 +331,7 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
                         .modes = f->modes.relevant,
                         .hit_once = f->modes.hit_once,
                         .mode = f->modes.relevant ? f->modes.x : NULL,
-                        .expected_unseen = wv_explore_unseen(f),
+                        .expected_unseen = wv_starts_unseen(f),
                         .components = mixture ? mix->K : 0,
                         .component_weight = mix->w,
                         .component_mu = mix->mu,

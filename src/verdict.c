@@ -278,7 +278,7 @@ static void about_ensemble(wvgd_fit *f)
 /* What gives the starts their scale from which unseen modes are estimated. */
 static const char *scale_of_starts(wvgd_fit *f)
 {
-    return f->model.start ? "the prior" : wv_explore_travels(f) ? "the distance of the mode from 0" : "--init-scale";
+    return f->model.start ? "the prior" : wv_starts_travel(f) ? "the distance of the mode from 0" : "--init-scale";
 }
 
 /* The least number of starts that a mode of weight has been found from. */
@@ -317,7 +317,7 @@ static size_t starts_for_unseen(const wvgd_fit *f)
 static void about_unseen(wvgd_fit *f)
 {
     const char *plural = f->modes.relevant > 1 ? "s" : "";
-    double unseen = wv_explore_unseen(f);
+    double unseen = wv_starts_unseen(f);
     if (!(unseen > wv_policy.verdict_unseen * (double)f->modes.distinct)) /* NAN: what little is known is said */
         return;
     if (wv_fit_hurried(f))
@@ -523,7 +523,7 @@ static void about_impropriety(wvgd_fit *f)
 
 static void in_favour_of_search(wvgd_fit *f)
 {
-    double unseen = wv_explore_unseen(f);
+    double unseen = wv_starts_unseen(f);
     const char *plural = f->modes.relevant > 1 ? "s" : "";
     if (walked_together(f))
         say(f, "%zu starts led to %zu tops, but chains walk from one to the other, and take them for %zu mode%s",

@@ -24,7 +24,7 @@ wv_mode staged/modes
 wv_explore staged/explore staged/ascent
 wv_images staged/images
 wv_end staged/explore
-wv_path staged/explore staged/ascent
+wv_path staged/explore staged/starts staged/ascent
 wv_mixture_fitting staged/mixture_fit
 wv_growth staged/staged
 wv_tail_probe staged/tail_probe

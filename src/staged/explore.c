@@ -156,290 +156,7 @@ size_t wv_explore_stations(const wvgd_fit *f)
     return f->dense ? WV_STATIONS : 1;
 }
 
-/* ---- starts ------------------------------------------------------------------------------------------------------ */
-/* Starts that were given, */
-static size_t given_starts(const wvgd_fit *f)
-{
-    return f->given ? f->N : 0;
-}
-
-static bool few_dims(const wvgd_fit *f)
-{
-    return (double)f->D < wv_policy.start_few_dims;
-}
-
-/* those of the given scale after them (in few dimensions, where ascents are short, more of them are worth while), */
-static size_t user_starts(const wvgd_fit *f)
-{
-    return (size_t)(few_dims(f) ? wv_policy.start_user_few_dims : wv_policy.start_user);
-}
-
-/* of which the later ones wait their turn where ascents turn out to be long after all, */
-static size_t first_starts(const wvgd_fit *f)
-{
-    bool lengthy = (double)f->explore.climbed > wv_policy.start_lengthy * (double)f->explore.starts;
-    return (size_t)(lengthy ? wv_policy.start_user : (double)user_starts(f));
-}
-
-/* and those that are enough for as many modes as have been found. */
-static size_t enough(const wvgd_fit *f)
-{
-    if (f->modes.relevant > 1)
-        return (size_t)wv_policy.start_enough_mode * (f->modes.distinct + 1);
-    return (size_t)(few_dims(f) ? wv_policy.start_enough_few_dims : wv_policy.start_enough);
-}
-
-/* x, a standard normal draw, becomes a start of the model's own. */
-static void model_start(wvgd_fit *f, double *x)
-{
-    size_t mark = wv_arena_mark(f->arena);
-    double *normal = wv_arena_take(f->arena, f->D);
-    memcpy(normal, x, f->D * sizeof *x);
-    f->model.start(f->model.start_self, normal, x);
-    wv_arena_release(f->arena, mark);
-}
-
-/* Do many starts lead to tops that do not matter? Then there are many tops, and a heavier one may not have been seen.
- */
-static bool rugged(const wvgd_fit *f)
-{
-    return (double)f->modes.wide_hits < wv_policy.explore_rugged * (double)f->explore.wide;
-}
-
-double wv_explore_unseen(const wvgd_fit *f)
-{
-    double W = (double)f->modes.distinct, n = (double)f->explore.wide;
-    return n > W + 2 && W > 0 ? W * (n - 1) / (n - W - 2) - W : NAN;
-}
-
-/* Are there lighter modes beside those that matter? Then there may be more of both. */
-static bool has_others(const wvgd_fit *f)
-{
-    double least = f->modes.n ? f->modes.mode[wv_modes_heaviest(f)].elbo - wv_policy.explore_others : 0;
-    size_t n = 0;
-    for (size_t m = 0; m < f->modes.n; m++)
-        n += f->modes.mode[m].elbo > least;
-    return n > f->modes.relevant;
-}
-
-bool wv_explore_unseen_many(const wvgd_fit *f)
-{
-    double share = has_others(f) ? wv_policy.explore_unseen_others : wv_policy.explore_unseen;
-    return !(wv_explore_unseen(f) <= share * (double)f->modes.distinct);
-}
-
-/* Starts after which that keeps nobody waiting. */
-static double patience(const wvgd_fit *f)
-{
-    return (has_others(f) ? wv_policy.explore_unseen_starts_others : wv_policy.explore_unseen_starts) *
-           (double)enough(f);
-}
-
-/* Is this one of the starts that have the scale of prior or user, to the end? What is unseen is known from them, so
- * that beyond those that are enough all have it. */
-static bool keeps_scale(const wvgd_fit *f, size_t start)
-{
-    double every = rugged(f) ? wv_policy.start_wide_every_rugged : wv_policy.start_wide_every;
-    return start < given_starts(f) + first_starts(f) || start % (size_t)every == 0 ||
-           (start >= enough(f) && start % 2 == 0 && wv_explore_unseen_many(f));
-}
-
-/* Do the modes lie so far away that starts of the user's scale are all at one point, as they see them? Their distance
- * from there, in their sds, else 0. Others may lie as far from there. */
-static double far_away(wvgd_fit *f)
-{
-    size_t D = f->D, mark = wv_arena_mark(f->arena);
-    double *sd = wv_arena_take(f->arena, D), units = 0, sds = 0, n = (double)(f->modes.relevant * D);
-    if (f->modes.n && !f->model.start && f->opt.init == WVGD_INIT_EXPLORE &&
-        (double)f->explore.starts > wv_policy.start_shell_after) {
-        wv_modes_family(f)->sd(D, 0, f->modes.frame, sd);
-        for (size_t m = 0; m < f->modes.n; m++)
-            for (size_t i = 0; f->modes.mode[m].relevant && i < D; i++) {
-                units += pow(f->modes.x[m * D + i] / f->opt.init_scale, 2) / n;
-                sds += pow(f->modes.x[m * D + i] / sd[i], 2) / n;
-            }
-    }
-    wv_arena_release(f->arena, mark);
-    bool far = fmin(units, sds) > pow(wv_policy.start_far_away, 2);
-    return far && units < pow(wv_policy.verdict_far, 2) ? sqrt(sds) : 0; /* else it is hardly proper */
-}
-
-bool wv_explore_travels(wvgd_fit *f)
-{
-    return f->modes.relevant == 1 && far_away(f) > 0;
-}
-
-/* The width of a start among the modes, for narrow ones: the fewer coordinates of modes there are, the less is known of
- * how far apart they lie. */
-static double narrow_width(const wvgd_fit *f, double u)
-{
-    double W = (double)f->modes.relevant,
-           span = wv_policy.start_narrow_span + wv_policy.start_narrow_unknown / sqrt((double)f->D * (W - 1));
-    return exp2(wv_policy.start_narrow_low + span * u) * sqrt(W / (W - 1));
-}
-
-/* The width of a start around the modes, in units of their scatter; u: uniform. */
-static double width(const wvgd_fit *f, size_t start, double u)
-{
-    if (f->modes.relevant > 1 && start > enough(f) && !keeps_scale(f, start)) /* among the modes, for narrow ones */
-        return narrow_width(f, u);
-    if (f->modes.relevant > 1)
-        return exp2(wv_policy.start_several_low + wv_policy.start_several_span * u);
-    if (start % (size_t)wv_policy.start_close_every == 0)
-        return exp2(wv_policy.start_close_low + wv_policy.start_close_span * u);
-    bool early = start < given_starts(f) + (size_t)wv_policy.start_farther_after * user_starts(f);
-    return exp2(wv_policy.start_far_low + (early ? wv_policy.start_far_span : wv_policy.start_farther_span) * u);
-}
-
-/* The same of one on a shell around the only mode, whose standard normal has this norm. */
-static double shell_width(const wvgd_fit *f, double norm, double u)
-{
-    double nearer = f->explore.again_starts ? wv_policy.start_shell_again : 0; /* sds of what is more than a Gaussian */
-    return exp2(wv_policy.start_shell_low - nearer + (wv_policy.start_shell_span + nearer) * u) /
-           (f->modes.scatter * norm);
-}
-
-/* Is this one of the starts that have the scale of the user although the modes lie wider apart? Starts around these are
- * wider still, and hardly ever lie among modes in the middle. */
-static bool returns(const wvgd_fit *f, size_t start)
-{
-    return !f->model.start && f->modes.relevant > 1 && start % (size_t)wv_policy.start_again_every == 1;
-}
-
-/* Is the only mode that matters as easily found as it should be? */
-static bool single(const wvgd_fit *f)
-{
-    return f->modes.relevant == 1 && !rugged(f);
-}
-
-/* Is this a start of which the heaviest mode has most coordinates? Without a prior every other of them, since the scale
- * of the user need not be theirs. */
-static bool redraws(const wvgd_fit *f, const wv_path *p)
-{
-    if (p->wide || p->tries)
-        return false;
-    if (single(f))
-        return p->start <= enough(f) || wv_explore_unseen_many(f);
-    return rugged(f) && (f->model.start || p->start / 2 % 2);
-}
-
-/* x, a standard normal draw, becomes the heaviest mode but for some coordinates, one or a share of them, which have the
- * scale of prior or user, or beside a single mode a wider one. Where tops have parts that are right or wrong on their
- * own, as the lines of a spectrum, the best one may need one part only. */
-static void redraw(wvgd_fit *f, const wv_stream *stream, double *x)
-{
-    size_t D = f->D, mark = wv_arena_mark(f->arena);
-    double *u = wv_arena_take(f->arena, D), which, wider;
-    const double *top = f->modes.x + wv_modes_heaviest(f) * D;
-    wv_rng_uniform(stream, 1, 1, &which);
-    wv_rng_uniform(stream, 3, 1, &wider);
-    if (f->model.start)
-        model_start(f, x);
-    else
-        cblas_dscal((int)D, f->opt.init_scale * (single(f) ? exp2(wv_policy.start_redrawn_span * wider) : 1), x, 1);
-    wv_rng_uniform(stream, 2, D, u);
-    bool one = which < wv_policy.start_redrawn_one;
-    size_t only = (size_t)(which / wv_policy.start_redrawn_one * (double)D);
-    for (size_t i = 0; i < D; i++)
-        if (one ? i != only : u[i] > wv_policy.start_redrawn)
-            x[i] = top[i];
-    wv_arena_release(f->arena, mark);
-}
-
-/* x, a start around the modes of so many units of the frame, is stretched to the user's scale along coordinates where
- * it is narrower, if `stretched`. Whether it then has that scale. */
-static bool stretch(wvgd_fit *f, double units, bool stretched, double *x)
-{
-    size_t D = f->D, mark = wv_arena_mark(f->arena);
-    double *sd = wv_arena_take(f->arena, D);
-    bool narrow = false;
-    wv_modes_family(f)->sd(D, 0, f->modes.frame, sd);
-    for (size_t i = 0; i < D; i++) {
-        double times = fmax(f->opt.init_scale / (units * sd[i]), 1);
-        narrow = narrow || times > 1;
-        x[i] = stretched ? times * x[i] + f->modes.centre[i] / times : x[i] + f->modes.centre[i];
-    }
-    wv_arena_release(f->arena, mark);
-    return stretched || !narrow;
-}
-
-/* x, a standard normal draw, becomes a start around the modes. Whether it has the scale of the user, or a wider one. */
-static bool scatter_around(wvgd_fit *f, const wv_path *p, double u, double *x)
-{
-    size_t D = f->D;
-    double closer = pow(wv_policy.start_closer, p->closer);
-    bool keeps = keeps_scale(f, p->start),
-         shell = !keeps && f->modes.relevant == 1 && (double)p->start > wv_policy.start_shell_after;
-    double units = (shell ? shell_width(f, cblas_dnrm2((int)D, x, 1), u) : width(f, p->start, u)) * f->modes.scatter;
-    cblas_dscal((int)D, units * closer, x, 1);
-    wv_modes_family(f)->colour(D, 0, f->modes.frame, 1, x, f->arena);
-    return stretch(f, units, keeps, x);
-}
-
-/* x, a standard normal draw, becomes a start about as far from the middle of the user's starts as the modes. */
-static void travel(wvgd_fit *f, const wv_path *p, double sds, double u, double *x)
-{
-    size_t D = f->D, mark = wv_arena_mark(f->arena);
-    double *sd = wv_arena_take(f->arena, D),
-           times = sds * exp2(wv_policy.start_travel_span * (2 * u - 1) / 2) * pow(wv_policy.start_closer, p->closer);
-    wv_modes_family(f)->sd(D, 0, f->modes.frame, sd);
-    for (size_t i = 0; i < D; i++)
-        x[i] *= times * sd[i];
-    wv_arena_release(f->arena, mark);
-}
-
-/* The mirror image of the heaviest mode: signs that may all be changed, in products and networks. */
-static void mirror_mode(const wvgd_fit *f, double *x)
-{
-    memcpy(x, f->modes.x + wv_modes_heaviest(f) * f->D, f->D * sizeof *x);
-    cblas_dscal((int)f->D, -1, x, 1);
-}
-
-/* The scale of a start by the user's, times `wide`. After tries without density it is as often wider as closer, by more
- * from start to start: the support may lie anywhere. */
-static double user_scale(const wvgd_fit *f, const wv_path *p, double wide)
-{
-    double turns = (double)((p->tries + 1) / 2) * (1 + (double)p->start / wv_policy.start_reach);
-    return wide * f->opt.init_scale * pow(wv_policy.start_closer, p->tries % 2 ? -turns : turns);
-}
-
-/* A start: given ones first, then the model's own or the user's scale, then scattered around the known modes, but for a
- * share of the former; closer after starts without density. */
-static void scatter(wvgd_fit *f, wv_path *p, double *x)
-{
-    size_t D = f->D, given = given_starts(f), user = given + user_starts(f);
-    double u, sds = far_away(f);
-    bool first = p->start < given + first_starts(f), prior = f->opt.init == WVGD_INIT_PRIOR,
-         around = f->modes.n && !first && f->opt.init != WVGD_INIT_NORMAL;
-    bool alone = sds > 0 && f->modes.relevant == 1,
-         travels = sds > 0 && (alone ? p->start % (size_t)wv_policy.start_travel_every != 1 : returns(f, p->start));
-    wv_stream stream = {f->opt.seed, WV_RNG_EXPLORE, p->start, p->tries};
-    p->wide = alone ? travels : keeps_scale(f, p->start) || prior || f->opt.init == WVGD_INIT_NORMAL;
-    if (p->start < given && !p->tries) {
-        memcpy(x, f->cells.now.z + p->start * D, D * sizeof *x);
-        return;
-    }
-    if (around && !p->tries && !p->wide && wv_images_start(f, x))
-        return;
-    wv_rng_normal(&stream, 0, D, x);
-    wv_rng_uniform(&stream, 1, 1, &u);
-    if (f->model.start && (prior || (p->wide && !p->tries)))
-        model_start(f, x);
-    else if (travels && p->start != user)
-        travel(f, p, sds, u, x);
-    else if (around && p->start != user && !alone && redraws(f, p))
-        redraw(f, &stream, x);
-    else if (around && p->start == user && !p->tries) {
-        mirror_mode(f, x);
-        p->wide = 0;
-    } else if (around && !p->wide && !p->tries && returns(f, p->start))
-        cblas_dscal((int)D, f->opt.init_scale, x, 1);
-    else if (around)
-        p->wide = scatter_around(f, p, u, x) && !alone;
-    else
-        cblas_dscal((int)D, user_scale(f, p, first ? 1 : width(f, p->start, u)), x, 1);
-}
-
+/* ---- waves ------------------------------------------------------------------------------------------------------- */
 /* The frame of a wave. In that of the modes, ascents from everywhere may lead to the mode that is known, along the
  * direction in which its coordinates depend on each other: every other wave sees its scales only, unless these depend
  * so much on each other that ascents would be long. */
@@ -471,7 +188,7 @@ static void begin_wave(wvgd_fit *f)
         f->explore.path[k] = (wv_path){.active = k < paths, .fresh = 1};
         if (k < paths) {
             f->explore.path[k].start = f->explore.starts++;
-            scatter(f, &f->explore.path[k], f->explore.path_x + k * f->D);
+            wv_starts_draw(f, &f->explore.path[k], f->explore.path_x + k * f->D);
         }
     }
 }
@@ -579,12 +296,12 @@ static double least_hits(const wvgd_fit *f)
  * or two often. Where a mode that has been found is hard to find, others are. */
 static double foretold_starts(wvgd_fit *f)
 {
-    double wanted = (double)enough(f), several = wv_policy.explore_foretold_starts * wanted,
+    double wanted = (double)wv_starts_enough(f), several = wv_policy.explore_foretold_starts * wanted,
            most = fmin(wv_policy.explore_foretold_each * (double)f->D, wv_policy.explore_foretold_most);
     if (f->modes.relevant == 1)
         return wv_policy.explore_foretold_starts_one *
-               (f->D > 2 && !(far_away(f) > 0) ? 1 : wv_policy.explore_foretold_more);
-    if (!few_dims(f))
+               (f->D > 2 && !(wv_starts_far_away(f) > 0) ? 1 : wv_policy.explore_foretold_more);
+    if (!wv_starts_few_dims(f))
         return several;
     several = fmax(several, fmin(wv_policy.explore_foretold_few * wanted, most));
     return several * (least_hits(f) < wv_policy.explore_hits_many ? wv_policy.explore_foretold_more : 1);
@@ -596,19 +313,19 @@ static bool foretold(wvgd_fit *f)
     const wv_explore *e = &f->explore;
     size_t n = e->starts - e->again_starts, evaluations = e->climbed - e->again_climbed,
            spare = f->modes.relevant == 1 ? (size_t)wv_policy.explore_foretold_spare_one
-                                          : (size_t)wv_policy.explore_foretold_spare * enough(f);
+                                          : (size_t)wv_policy.explore_foretold_spare * wv_starts_enough(f);
     return (double)e->starts < foretold_starts(f) &&
            evaluations < n + n / (size_t)wv_policy.explore_foretold_share + spare;
 }
 
 size_t wv_explore_found(const wvgd_fit *f, size_t m)
 {
-    return rugged(f) ? f->modes.mode[m].wide : f->modes.mode[m].hits;
+    return wv_starts_rugged(f) ? f->modes.mode[m].wide : f->modes.mode[m].hits;
 }
 
 size_t wv_explore_needed(const wvgd_fit *f)
 {
-    return (size_t)(rugged(f) ? wv_policy.explore_hits_rugged : wv_policy.explore_hits);
+    return (size_t)(wv_starts_rugged(f) ? wv_policy.explore_hits_rugged : wv_policy.explore_hits);
 }
 
 size_t wv_explore_unsure(const wvgd_fit *f)
@@ -621,7 +338,7 @@ size_t wv_explore_unsure(const wvgd_fit *f)
 
 bool wv_explore_doubtful(const wvgd_fit *f)
 {
-    return rugged(f) && (double)f->explore.wide < wv_policy.explore_wide_rugged;
+    return wv_starts_rugged(f) && (double)f->explore.wide < wv_policy.explore_wide_rugged;
 }
 
 /* Is it too early to trust a rugged density? */
@@ -633,8 +350,8 @@ static bool doubts(const wvgd_fit *f)
 /* Have there been enough starts? */
 static bool satisfied(wvgd_fit *f)
 {
-    size_t W = f->modes.relevant, n = f->explore.starts, wanted = enough(f);
-    bool doubtful = W && rugged(f) && doubts(f);
+    size_t W = f->modes.relevant, n = f->explore.starts, wanted = wv_starts_enough(f);
+    bool doubtful = W && wv_starts_rugged(f) && doubts(f);
     if (f->opt.starts)
         return n >= f->opt.starts;
     /* modes without end, as on a shell: the rest is for the mixture to cover */
@@ -643,21 +360,22 @@ static bool satisfied(wvgd_fit *f)
         return true;
     if (doubtful)
         return false;
-    if (W && wv_explore_unseen_many(f) && (double)n < patience(f))
+    if (W && wv_starts_unseen_many(f) && (double)n < wv_starts_patience(f))
         return false;
     if (foretold(f) || (!f->explore.again_starts && cheap(W, n, f->explore.climbed)))
         return false;
     if (f->explore.again_starts && W)
         return true;
     return W && ((n >= wanted && !wv_explore_unsure(f)) ||
-                 (n >= (size_t)wv_policy.explore_hit_once * wanted && !rugged(f)) ||
+                 (n >= (size_t)wv_policy.explore_hit_once * wanted && !wv_starts_rugged(f)) ||
                  (double)n >= wv_policy.explore_most_starts || W == wv_modes_most(f));
 }
 
 bool wv_explore_again_wanted(wvgd_fit *f)
 {
-    return few_dims(f) && f->dense && f->model.has_gradient && f->opt.init == WVGD_INIT_EXPLORE && !f->opt.starts &&
-           !f->explore.again_starts && f->modes.relevant && (double)f->explore.starts < foretold_starts(f);
+    return wv_starts_few_dims(f) && f->dense && f->model.has_gradient && f->opt.init == WVGD_INIT_EXPLORE &&
+           !f->opt.starts && !f->explore.again_starts && f->modes.relevant &&
+           (double)f->explore.starts < foretold_starts(f);
 }
 
 /* What paths have left is not saved between the two searches, so it is forgotten. */
@@ -1142,7 +860,7 @@ static void take_scale(wvgd_fit *f, size_t k)
     size_t D = f->D, mark = wv_arena_mark(f->arena);
     double *sd = wv_arena_take(f->arena, D), *root = wv_arena_take(f->arena, wv_modes_root_size(f));
     for (size_t i = 0; i < D; i++)
-        sd[i] = user_scale(f, p, 1);
+        sd[i] = wv_starts_scale(f, p, 1);
     wv_modes_family(f)->set_sd(D, 0, root, sd);
     if (!f->modes.n && p->start && p->tries)
         wv_ascent_frame(f, root);
@@ -1155,7 +873,7 @@ static void tell_start(wvgd_fit *f, size_t k, double log_p, const double *x, con
 {
     wv_path *p = &f->explore.path[k];
     bool nothing = log_p == -INFINITY,
-         movable = f->modes.n && p->start >= user_starts(f) + given_starts(f) && p->closer < wv_policy.start_wall_tries;
+         movable = f->modes.n && p->start >= wv_starts_user(f) && p->closer < wv_policy.start_wall_tries;
     if (!nothing && !(movable && wv_modes_walled(f, x, log_p))) {
         take_scale(f, k);
         wv_ascent_begin(f, k, log_p, x, g);
@@ -1168,7 +886,7 @@ static void tell_start(wvgd_fit *f, size_t k, double log_p, const double *x, con
     if ((double)p->tries >= wv_policy.start_tries)
         wv_ascent_end(f, k, false);
     else
-        scatter(f, p, f->explore.path_x + k * f->D);
+        wv_starts_draw(f, p, f->explore.path_x + k * f->D);
 }
 
 static void tell_path(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)

@@ -3,6 +3,7 @@
 #define WV_EXPLORE_H
 #include "archive.h"
 #include "staged/ascent.h"
+#include "staged/starts.h"
 #include "wvgd.h"
 
 enum { WV_ENDS = 16 }; /* ends of ascents remembered that were no modes */
@@ -73,14 +74,6 @@ size_t wv_explore_unsure(const wvgd_fit *f);
 
 /* Have there been too few starts at the scale of prior or user for a density with many tops? */
 bool wv_explore_doubtful(const wvgd_fit *f);
-
-/* The number of modes that have not been found, if modes attract starts about equally: W (n-1) / (n-W-2) - W, where n
- * starts at the scale of prior or user have found W; NAN: cannot be said. Whether that is too many beside W. */
-double wv_explore_unseen(const wvgd_fit *f);
-bool wv_explore_unseen_many(const wvgd_fit *f);
-
-/* Do starts lie as far from 0 as the only mode, which is many times the user's scale? */
-bool wv_explore_travels(wvgd_fit *f);
 
 /* Gaussians that a path leaves behind. */
 size_t wv_explore_stations(const wvgd_fit *f);
