@@ -33,6 +33,9 @@ static const likely_word commands[] = {
     {"anova", "use wvgd compare DIR DIR..., which compares runs by their evidence"},
     {"diagnose", "use wvgd summary DIR, which ends with a verdict and its reasons"},
     {"check", "use wvgd summary DIR --check, which exits with code 1 if the result is unreliable"},
+    {"validate", "use wvgd summary DIR --check, which exits with code 1 if the result is unreliable"},
+    {"status", "use wvgd summary DIR"},
+    {"export", "use wvgd summary DIR --json, or wvgd sample DIR for draws"},
     {"draw", "use wvgd sample DIR"},
     {"posterior", "use wvgd summary DIR for means and quantiles, or wvgd sample DIR for draws"},
     {"evidence", "use wvgd summary DIR, or wvgd compare DIR DIR... for several runs"},
@@ -116,6 +119,14 @@ static const likely_word options[] = {
     {"format", "json"},
     {"newdata", "data"},
     {"dlogz", "evidence-se"},
+    {"continue", "resume"},
+    {"exist-ok", "overwrite"},
+    {"workers", "threads"},
+    {"progress", "quiet"},
+    {"no-progress", "quiet"},
+    {"na.action", "missing"},
+    {"nsamples", "draws"},
+    {"ndraws", "draws"},
 };
 
 /* What there is instead, where a command reads data. */
@@ -130,10 +141,14 @@ static const likely_word answers[] = {
     {"walkers", "there are no walkers; --evidence-se sets the precision"},
     {"bounds", "limits belong to the model: see wvgd_model_bounded in docs/c.md"},
     {"dim", "the dimension belongs to the model: dim in wvgd_model"},
+    {"ndim", "the dimension belongs to the model: dim in wvgd_model"},
+    {"names", "names of parameters belong to the model: names in wvgd_model"},
     {"gradient", "the model says whether it has gradients; --check-gradient checks them"},
     {"no-gradient", "the model says that it has none: has_gradient = false in C"},
     {"factor", "columns of texts are categories; write factor(x) in the formula of a glm for one of numbers"},
     {"categorical", "columns of texts are categories; write factor(x) in the formula of a glm for one of numbers"},
+    {"interval", "predict writes q5 to q95 of the mean, and lower to upper of the response: 90 % each"},
+    {"level", "predict writes q5 to q95 of the mean, and lower to upper of the response: 90 % each"},
     {"type", "predict writes the mean response, its uncertainty, and limits of the response itself"},
 };
 

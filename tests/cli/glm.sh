@@ -137,7 +137,7 @@ expect 65 'the offset is .*, which is added to the log of the mean, expected at 
 
 # More categories than a column may have by itself, if the formula says that they are meant.
 awk 'BEGIN { print "g,y"; for (i = 0; i < 120; i++) print "d" i % 30 "," i % 7 }' >groups.csv
-expect 65 'a category with at most 24 levels, a fifth of the rows \(it has 30\): write factor\(g\) for more' "$wvgd" fit glm --data groups.csv --formula 'y ~ g' --likelihood poisson --out wrong
+expect 65 'a category with at most 24 levels, a fifth of the rows \(it has 30\): write factor\(g\) to take it all the same' "$wvgd" fit glm --data groups.csv --formula 'y ~ g' --likelihood poisson --out wrong
 expect 0 anything "$wvgd" fit glm --data groups.csv --formula 'y ~ factor(g)' --likelihood poisson --quiet --out groups
 grep -q 'factor(g)\[d29\]' groups/draws.csv || complain "not a coefficient for each category: $(head -1 groups/draws.csv)"
 refused 64 "$wvgd" fit glm --data groups.csv --formula 'y ~ (1|g)' --likelihood poisson --out wrong

@@ -107,7 +107,7 @@ echo '{}' >hostile/run.json
 expect 65 'hostile/run.json: version: found nothing' "$wvgd" summary hostile
 expect 65 'hostile/run.json: version' "$wvgd" summary hostile --json
 echo '[]' >hostile/run.json
-expect 65 'expected the JSON object of a run' "$wvgd" summary hostile
+expect 65 'top level: found an array of 0, expected an object' "$wvgd" summary hostile
 
 # ---- files of another run --------------------------------------------------------------------------------------------------------
 cp -r run mixed && cp short/result mixed/result

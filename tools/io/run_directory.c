@@ -457,8 +457,6 @@ static int check_run(const char *path, const json_t *run, failure *f)
         {"diagnostics", "warnings", JSON_ARRAY, "an array"},
         {"verdict", "reasons", JSON_ARRAY, "an array"},
     };
-    if (!json_is_object(run))
-        return refuse_json(path, "top level", run, "the JSON object of a run", f);
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
         const json_t *value = json_object_get(run, needed[i].key);
         if (needed[i].inside)
@@ -474,11 +472,10 @@ static int check_run(const char *path, const json_t *run, failure *f)
 
 static int parse_run(const char *path, const char *bytes, size_t size, json_t **run, failure *f)
 {
-    json_error_t error;
-    json_t *json = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &error);
-    int code = json && unescape_json(json) ? no_memory(f)
-               : json                      ? check_run(path, json, f)
-                      : fail(f, EX_DATAERR, "%s, line %d, column %d: %s", path, error.line, error.column, error.text);
+    json_t *json;
+    int code = parse_json(path, bytes, size, 0, &json, f);
+    if (!code)
+        code = unescape_json(json) ? no_memory(f) : check_run(path, json, f);
     if (code)
         json_decref(json);
     else

@@ -671,7 +671,7 @@ static int refuse_levels(const data_table *t, size_t c, size_t most, size_t numb
     char expected[400], factor[120] = "";
     const data_column *column = &t->column[c];
     if (t->formula && column->named && !column->factor)
-        snprintf(factor, sizeof factor, ": write factor(%.60s) for more", column->name);
+        snprintf(factor, sizeof factor, ": write factor(%.60s) to take it all the same", column->name);
     if (column->levels == 1)
         snprintf(expected, sizeof expected, "a number, or at least two different values");
     else if (2 * numbers > t->all_rows)
