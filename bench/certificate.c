@@ -63,12 +63,6 @@ static class class_of(const char *name, unsigned long K)
     return K ? LIMITED : PLAIN;
 }
 
-static void start(void *self, const double *normal, double *z)
-{
-    trust_target *t = self;
-    t->start(t, normal, z);
-}
-
 /* The largest |log(sd / true sd)| of what is known and not marked. */
 static double sd_error(const trust_target *t, const wvgd_results *r)
 {
@@ -130,12 +124,7 @@ static void fit_one(const trust_kind *kind, unsigned long seed, unsigned long K,
     wvgd_error error = {0};
     wvgd_results r;
     wvgd_model model;
-    if (wvgd_model_pointwise(&model, t->dim, t->density, t, true))
-        abort();
-    if (t->start) {
-        model.start = start;
-        model.start_self = t;
-    }
+    trust_open(t, &model);
     wvgd_options_init(&o);
     o.seed = seed;
     o.particles = 2;

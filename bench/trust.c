@@ -107,12 +107,6 @@ static bool compare(const trust_target *t, const wvgd_fit *fit, outcome *out, wv
     return true;
 }
 
-static void start(void *self, const double *normal, double *z)
-{
-    trust_target *t = self;
-    t->start(t, normal, z);
-}
-
 static outcome fit_one(size_t kind, unsigned long seed)
 {
     outcome out = {.kind = kind, .seed = seed, .failed = 1, .error = NAN, .se = NAN};
@@ -121,12 +115,7 @@ static outcome fit_one(size_t kind, unsigned long seed)
     wvgd_error error = {0};
     wvgd_results r;
     wvgd_model model;
-    if (wvgd_model_pointwise(&model, t->dim, t->density, t, true))
-        abort();
-    if (t->start) {
-        model.start = start;
-        model.start_self = t;
-    }
+    trust_open(t, &model);
     wvgd_options_init(&o);
     o.seed = seed;
     if (particles)

@@ -3,7 +3,6 @@
  *     bayes factor    exp(difference)
  *     probability     Z_i / sum_j Z_j, for runs that are equally probable before the data
  * Evidence can be compared only if all runs explain the same values, which their hashes tell. */
-#include "compare.h"
 #include "cut_text.h"
 #include "json_bytes.h"
 #include "json_values.h"
@@ -21,6 +20,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+
+struct wvgd_comparison {
+    size_t n;
+    wvgd_compared *row; /* [n] the best first */
+    char **name;        /* [n] what the rows call their runs, in the order of the caller */
+    size_t notes;
+    char **note; /* [notes] */
+    char *text;  /* the last one that was asked for */
+};
 
 static int no_memory(failure *f)
 {
@@ -287,7 +295,8 @@ static wvgd_comparison *new_comparison(size_t n)
     return NULL;
 }
 
-wvgd_comparison *compare_runs(size_t n, json_t *const *run, const char *const *name, failure *f)
+/* Takes what it needs of run[n], each called name[n]. NULL with *f filled on failure. */
+static wvgd_comparison *compare_runs(size_t n, json_t *const *run, const char *const *name, failure *f)
 {
     wvgd_comparison *c = new_comparison(n);
     int code = c ? 0 : no_memory(f);

@@ -262,23 +262,13 @@ void trust_pairs10(trust_target *t, uint64_t seed)
     pairs(t, seed, 10);
 }
 
-/* ---- a funnel v ~ N(0, p[0]), z_i ~ N(0, exp(v/2)), seen in coordinates turned by the reflection along a[dim]
- * -------- */
-static void reflect(const trust_target *t, double *x)
-{
-    double along = 0;
-    for (size_t i = 0; i < t->dim; i++)
-        along += t->a[i] * x[i];
-    for (size_t i = 0; i < t->dim; i++)
-        x[i] -= 2 * along * t->a[i];
-}
-
+/* ---- a funnel v ~ N(0, p[0]), z_i ~ N(0, exp(v/2)), seen in coordinates turned by the reflection along a[dim] */
 static double funnel_density(void *self, const double *z, double *grad)
 {
     const trust_target *t = self;
     double x[16], g[16], sum;
     memcpy(x, z, t->dim * sizeof *x);
-    reflect(t, x);
+    trust_reflect(t, x);
     sum = t->log_z + log_normal(x[0], t->p[0]);
     g[0] = -x[0] / (t->p[0] * t->p[0]);
     for (size_t i = 1; i < t->dim; i++) {
@@ -287,7 +277,7 @@ static double funnel_density(void *self, const double *z, double *grad)
         g[0] += (q - 1) / 2;
         g[i] = -x[i] * exp(-x[0]);
     }
-    reflect(t, g);
+    trust_reflect(t, g);
     if (grad)
         memcpy(grad, g, t->dim * sizeof *g);
     return sum;

@@ -195,24 +195,15 @@ static double ring_variance(const trust_target *t, size_t i)
 }
 
 /* ---- turned ------------------------------------------------------------------------------------------------------ */
-static void reflect(const trust_target *t, double *x)
-{
-    double along = 0;
-    for (size_t i = 0; i < t->dim; i++)
-        along += t->a[i] * x[i];
-    for (size_t i = 0; i < t->dim; i++)
-        x[i] -= 2 * along * t->a[i];
-}
-
 static double density(void *self, const double *z, double *grad)
 {
     const trust_target *t = self;
     const tail *of = t->what;
     double y[MOST], g[MOST];
     memcpy(y, z, t->dim * sizeof *y);
-    reflect(t, y);
+    trust_reflect(t, y);
     double log_p = of->log_p(t, y, g) + t->log_z;
-    reflect(t, g);
+    trust_reflect(t, g);
     if (grad)
         memcpy(grad, g, t->dim * sizeof *g);
     return log_p;
@@ -260,57 +251,24 @@ static const tail tails[] = {
     {ring, ring_variance, {6, 12}, {0.3}, {0.6}},
 };
 
-static void kind0(trust_target *t, uint64_t seed)
-{
-    turned(t, seed, tails + 0);
-}
-static void kind1(trust_target *t, uint64_t seed)
-{
-    turned(t, seed, tails + 1);
-}
-static void kind2(trust_target *t, uint64_t seed)
-{
-    turned(t, seed, tails + 2);
-}
-static void kind3(trust_target *t, uint64_t seed)
-{
-    turned(t, seed, tails + 3);
-}
-static void kind4(trust_target *t, uint64_t seed)
-{
-    turned(t, seed, tails + 4);
-}
-static void kind5(trust_target *t, uint64_t seed)
-{
-    turned(t, seed, tails + 5);
-}
-static void kind6(trust_target *t, uint64_t seed)
-{
-    turned(t, seed, tails + 6);
-}
-static void kind7(trust_target *t, uint64_t seed)
-{
-    turned(t, seed, tails + 7);
-}
-static void kind8(trust_target *t, uint64_t seed)
-{
-    turned(t, seed, tails + 8);
-}
-static void kind9(trust_target *t, uint64_t seed)
-{
-    turned(t, seed, tails + 9);
-}
+#define KIND(k)                                                                                                        \
+    static void kind##k(trust_target *t, uint64_t seed)                                                                \
+    {                                                                                                                  \
+        turned(t, seed, tails + k);                                                                                    \
+    }
+KIND(0)
+KIND(1) KIND(2) KIND(3) KIND(4) KIND(5) KIND(6) KIND(7) KIND(8) KIND(9)
 
-const trust_kind trust_tails[] = {
-    {"log-gammas, turned, D = 10..20", TRUST_COUNTED, kind0},
-    {"students, turned, D = 8..16", TRUST_COUNTED, kind1},
-    {"student, 5..8 df, D = 8..16", TRUST_COUNTED, kind2},
-    {"long tail, D = 8..20", TRUST_COUNTED, kind3},
-    {"tail on one side, D = 8..20", TRUST_COUNTED, kind4},
-    {"normals of two widths, D = 6..12", TRUST_COUNTED, kind5},
-    {"normal and exponential, D = 8..16", TRUST_COUNTED, kind6},
-    {"scales and normals, D = 6..12", TRUST_BENT, kind7},
-    {"bananas, turned, D = 8..16", TRUST_BENT, kind8},
-    {"ring and normals, D = 6..12", TRUST_BENT, kind9},
+    const trust_kind trust_tails[] = {
+        {"log-gammas, turned, D = 10..20", TRUST_COUNTED, kind0},
+        {"students, turned, D = 8..16", TRUST_COUNTED, kind1},
+        {"student, 5..8 df, D = 8..16", TRUST_COUNTED, kind2},
+        {"long tail, D = 8..20", TRUST_COUNTED, kind3},
+        {"tail on one side, D = 8..20", TRUST_COUNTED, kind4},
+        {"normals of two widths, D = 6..12", TRUST_COUNTED, kind5},
+        {"normal and exponential, D = 8..16", TRUST_COUNTED, kind6},
+        {"scales and normals, D = 6..12", TRUST_BENT, kind7},
+        {"bananas, turned, D = 8..16", TRUST_BENT, kind8},
+        {"ring and normals, D = 6..12", TRUST_BENT, kind9},
 };
 const size_t trust_tail_count = sizeof trust_tails / sizeof *trust_tails;

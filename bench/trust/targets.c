@@ -835,6 +835,15 @@ const trust_kind trust_kinds[] = {
 };
 const size_t trust_kind_count = sizeof trust_kinds / sizeof *trust_kinds;
 
+void trust_reflect(const trust_target *t, double *x)
+{
+    double along = 0;
+    for (size_t i = 0; i < t->dim; i++)
+        along += t->a[i] * x[i];
+    for (size_t i = 0; i < t->dim; i++)
+        x[i] -= 2 * along * t->a[i];
+}
+
 trust_target *trust_make(const trust_kind *kind, uint64_t seed)
 {
     trust_target *t = trust_take(1, sizeof *t);
@@ -847,6 +856,14 @@ trust_target *trust_make(const trust_kind *kind, uint64_t seed)
         number++;
     kind->make(t, seed * 1000003 + number);
     return t;
+}
+
+void trust_open(trust_target *t, wvgd_model *model)
+{
+    if (wvgd_model_pointwise(model, t->dim, t->density, t, true))
+        abort();
+    model->start = t->start;
+    model->start_self = t;
 }
 
 void trust_free(trust_target *t)

@@ -51,6 +51,8 @@ extern const size_t trust_other_count;
 
 trust_target *trust_make(const trust_kind *kind, uint64_t seed);
 void trust_free(trust_target *t);
+/* The target as a model, which must not outlive it. */
+void trust_open(trust_target *t, wvgd_model *model);
 
 /* ---- parts of kinds ---------------------------------------------------------------------------------------------- */
 void *trust_take(size_t n, size_t size); /* zeros; aborts without memory */
@@ -67,6 +69,8 @@ void trust_random_mixture(trust_target *t, uint64_t seed, size_t D, size_t K, do
                           double nu);
 /* A slab with so much of the mass around a spike `ratio` times narrower, `off` sds of the slab from its middle. */
 void trust_slab(trust_target *t, uint64_t seed, size_t D, double share, double ratio, double off);
+/* Along a[dim]. */
+void trust_reflect(const trust_target *t, double *x);
 /* L L' with random axes and standard deviations sd[D]. */
 void trust_random_root(test_random *r, size_t D, const double *sd, double *L);
 

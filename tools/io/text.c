@@ -25,7 +25,8 @@ static size_t line_of(const char *text, const char *at)
     return line;
 }
 
-int check_file_size(const char *path, unsigned long long size, failure *f)
+/* Is a data file of so many bytes small enough to be read? */
+static int check_file_size(const char *path, unsigned long long size, failure *f)
 {
     return size <= largest_file
                ? 0

@@ -15,9 +15,6 @@ int read_text(const char *path, char **text, size_t *size, failure *f);
 int refuse_path(const char *path, int error, failure *f);
 int refuse_file_kind(const char *path, const char *text, size_t size, failure *f);
 
-/* Is a data file of so many bytes small enough to be read? 0 or an exit code. */
-int check_file_size(const char *path, unsigned long long size, failure *f);
-
 /* The decimal number in s, blanks around it allowed; the locale does not matter. Returns NULL, or
  * what was expected: "a finite number" ... Hexadecimal numbers, nan, inf and numbers too large for a
  * double are refused; one too small is 0. */
