@@ -603,20 +603,16 @@ static double degrees(const far_sums *s)
 /* Draws that are so far off that those beyond any of them have less than tail_slope_far of the weight, and some more,
  * in order: their indices in far[n], and how far they are in off[n], which had all. To sort them all would take longer
  * than all else here. */
-static size_t find_far(size_t n, double *off, const double *v, uint32_t *far, wv_arena *arena)
+static size_t find_far(size_t n, double *off, const double *v, uint32_t *far)
 {
-    double most = wv_policy.tail_slope_far * (double)n, weight;
+    double top = wv_weights_largest(n, off), most = wv_policy.tail_slope_far * (double)n, weight;
     size_t found;
     do {
         most = fmin(2 * most, (double)n);
-        double cut = wv_weights_smallest(n, off, n - (size_t)most, arena);
+        found = wv_weights_find_large(n, off, top, (size_t)most, far);
         weight = 0;
-        found = 0;
-        for (size_t i = 0; i < n; i++)
-            if (off[i] >= cut) {
-                far[found++] = (uint32_t)i;
-                weight += v[i];
-            }
+        for (size_t i = 0; i < found; i++)
+            weight += v[far[i]];
     } while (weight < wv_policy.tail_slope_far && most < (double)n);
     for (size_t i = 0; i < found; i++)
         off[i] = off[far[i]];
@@ -636,7 +632,7 @@ static double slope_tail(const wv_moments_input *in, size_t k, const double *mea
     far_sums s = {0, 0, 0, 0, 0};
     for (size_t i = 0; i < n; i++)
         off[i] = fabs(in->draws->x[i * D + k] - mean[k]);
-    size_t found = find_far(n, off, in->v, far, in->arena);
+    size_t found = find_far(n, off, in->v, far);
     wv_weights_order(found, off, order, in->arena);
     for (size_t o = found; o-- > 0 && s.v < wv_policy.tail_slope_far;) {
         size_t i = far[order[o]];

@@ -303,11 +303,9 @@ double wv_weights_pareto_k(size_t n, const double *log_w, double *smoothed, wv_a
 }
 
 /* ---- tails of a function ----------------------------------------------------------------------------------------- */
-/* The `most` largest of r[n], none of which is negative, and some that are nearly as large: into large[n]; returns how
- * many. They are counted by quarters of powers of two below the largest. */
-static size_t find_large(size_t n, const double *r, double top, size_t most, double *large)
+size_t wv_weights_find_large(size_t n, const double *r, double top, size_t most, uint32_t *large)
 {
-    enum { MANTISSA = 50, BINS = 256 };
+    enum { MANTISSA = 50, BINS = 256 }; /* counted by quarters of powers of two below the largest */
     uint32_t count[BINS] = {0};
     uint64_t first, bits;
     memcpy(&first, &top, sizeof first);
@@ -322,7 +320,7 @@ static size_t find_large(size_t n, const double *r, double top, size_t most, dou
     for (size_t i = 0; i < n; i++) {
         memcpy(&bits, &r[i], sizeof bits);
         if ((first >> MANTISSA) - (bits >> MANTISSA) <= last || last + 1 == BINS)
-            large[found++] = r[i];
+            large[found++] = (uint32_t)i;
     }
     return found;
 }
@@ -331,9 +329,13 @@ static size_t find_large(size_t n, const double *r, double top, size_t most, dou
 static double number_tail(size_t n, const double *r, double top, double sum, size_t m, wv_arena *arena)
 {
     size_t mark = wv_arena_mark(arena);
-    double *large = wv_arena_take(arena, n), *x = wv_arena_take(arena, m), k = NAN, scale;
-    size_t found = find_large(n, r, top, m + 1, large);
-    uint32_t *order = wv_arena_take_index(arena, found);
+    uint32_t *index = wv_arena_take_index(arena, n), *order;
+    double *x = wv_arena_take(arena, m), *large, k = NAN, scale;
+    size_t found = wv_weights_find_large(n, r, top, m + 1, index);
+    large = wv_arena_take(arena, found);
+    order = wv_arena_take_index(arena, found);
+    for (size_t i = 0; i < found; i++)
+        large[i] = r[index[i]];
     wv_weights_order(found, large, order, arena);
     double cut = large[order[found - m - 1]];
     for (size_t i = 0; i < m; i++)

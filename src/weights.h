@@ -27,6 +27,10 @@ double wv_weights_ess(size_t n, const double *w);
 /* order[n]: numbers of the values w[n], the smallest first. */
 void wv_weights_order(size_t n, const double *w, uint32_t *order, wv_arena *arena);
 
+/* Indices, in order, of the `most` largest of r[n], none of which is negative and the largest is `top`, and of some
+ * that are nearly as large; returns how many. */
+size_t wv_weights_find_large(size_t n, const double *r, double top, size_t most, uint32_t *large);
+
 /* Value number k of n, the smallest being number 0; 0 where there are not so many. */
 double wv_weights_smallest(size_t n, const double *w, size_t k, wv_arena *arena);
 
