@@ -72,14 +72,14 @@ static void find_moments(const wvgd_fit *f, size_t j, ratios *r)
     r->sd = told ? sqrt(square) : *wv_partition_spread(&f->cells, j).root;
 }
 
-/* Whether closing draw i tells the ratio: a number with a slope, or no density. */
+/* Whether the ratio is known at closing draw i: finite, with a slope, or zero density. */
 static bool tells(const wv_draws *b, size_t i)
 {
     return b->log_p[i] == -INFINITY || isfinite(b->log_p[i] + (b->shape.gradients ? b->grad[i] : 0));
 }
 
-/* Closing draws in order[]: those in the cell of j, then those next to its walls on the other side, which tell as much.
- * Returns how many: closing draws and two for each part at most. */
+/* Closing draws in order[]: those in the cell of j, then the first ones beyond its walls. Returns how many: at most all
+ * closing draws and two for each part. */
 static size_t choose_draws(const wvgd_fit *f, size_t j, const wv_intervals *cell, uint32_t *order)
 {
     const wv_draws *b = &f->closing.draws;
@@ -143,7 +143,7 @@ static void set_ratios(wvgd_fit *f, const wv_mixture *m, size_t n, const uint32_
     wv_arena_release(f->arena, mark);
 }
 
-/* By one out of `every` of the draws. */
+/* From every k-th draw, k = `every`. */
 static ratios gather(wvgd_fit *f, const wv_mixture *m, size_t j, const wv_intervals *cell, size_t every)
 {
     size_t most = f->closing.draws.n + 2 * cell->n;
@@ -156,7 +156,7 @@ static ratios gather(wvgd_fit *f, const wv_mixture *m, size_t j, const wv_interv
     return r;
 }
 
-/* The cubic through both values, with both slopes; without density nearer to a draw that has none. */
+/* The cubic with both values and slopes. If one of the two has density zero: the value of the nearer one. */
 static double between(ratio a, ratio b, double x)
 {
     double wide = b.x - a.x, s = (x - a.x) / wide, c = 1 - s;
@@ -165,9 +165,8 @@ static double between(ratio a, ratio b, double x)
     return a.value * c * c * (1 + 2 * s) + b.value * s * s * (1 + 2 * c) + wide * s * c * (a.slope * c - b.slope * s);
 }
 
-/* log p~ - log m at x, *k being the number of draws below the point that was asked for before, which was no larger.
- * Beyond the last draws it goes on along a line: there p~ has the value and the slope of the draw, and the curvature of
- * the mixture, which need not be near it. */
+/* log p~ - log m at x. *k: the number of draws below the point of the call before; points ascend. Beyond the last draws
+ * the ratio is a line: there p~ has the value and slope of the draw, and the curvature of the mixture. */
 static double ratio_at(const ratios *r, double x, size_t *k)
 {
     while (*k < r->n && r->at[*k].x <= x)
@@ -184,7 +183,7 @@ static double ratio_at(const ratios *r, double x, size_t *k)
 typedef struct {
     const wv_mixture *m;
     ratios r;
-    wv_intervals cell, outer; /* outer: what of the cell lies beyond all nodes */
+    wv_intervals cell, outer; /* outer: the part of the cell beyond all nodes */
     size_t n;                 /* nodes with density */
     double *x, *t;            /* [n] ascending, and in units of the posterior */
     double *log_w, *log_p;    /* [n] logarithms of the weights and of the target */
@@ -240,7 +239,7 @@ static void add_part(line *l, wv_interval part, size_t n, const double *at)
         add_panel(l, lo, hi);
 }
 
-/* What of the cell lies beyond the first and the last edge, in the arena of the caller. */
+/* The part of the cell beyond the first and the last edge, in the arena of the caller. */
 static wv_intervals find_outer(wvgd_fit *f, const wv_intervals *cell, double first, double last)
 {
     wv_intervals outer = {0, (wv_interval *)wv_arena_take(f->arena, 4 * cell->n)};
@@ -254,7 +253,7 @@ static wv_intervals find_outer(wvgd_fit *f, const wv_intervals *cell, double fir
     return outer;
 }
 
-/* The target at the nodes, of which those without density go. */
+/* The target at the nodes; drops nodes of density zero. */
 static void set_target(wvgd_fit *f, const ratios *r, line *l)
 {
     size_t kept = 0, below = 0;
@@ -413,7 +412,7 @@ static void try_start(line *l, component start, component *best)
     *best = start.elbo > best->elbo + wv_policy.line_settled ? start : *best;
 }
 
-/* The node behind that number `first` at which the target is lowest before it rises again; n: there is none. */
+/* The first local minimum of the target after node `first`; n: there is none. */
 static size_t next_minimum(const line *l, size_t first)
 {
     size_t i = first + 1;

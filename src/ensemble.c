@@ -182,7 +182,7 @@ static size_t pick(size_t n, const double *w, double u)
     return k;
 }
 
-/* A cell that its component does not find: the closing draw in it with the largest q_j weight times a random number. */
+/* For a cell that draws of its component miss: one of its closing draws, with probability in proportion to q_j/m. */
 static void draw_stored(const wvgd_fit *f, size_t j, const wv_stream *stream, double *z)
 {
     double best = -INFINITY;
@@ -199,14 +199,14 @@ static void draw_stored(const wvgd_fit *f, size_t j, const wv_stream *stream, do
         }
 }
 
-/* A cell that its component hardly reaches into, far out in its tail, would take thousands of tries for a draw. */
+/* Whether the component of cell j has so little mass in the cell that a draw would take thousands of tries. */
 static bool remote(const wvgd_fit *f, size_t j)
 {
     return f->cells.log_Z[j] < wv_policy.ensemble_remote;
 }
 
-/* There points around the particle are candidates: one of those in the cell, by their weights q_j over
- * the density that they were drawn from. In one dimension the cell's own draws cost no more. */
+/* Candidates are points around the particle; one of those in the cell is chosen, with weights q_j over the density that
+ * they were drawn from. In one dimension the component truncated to the cell is drawn from directly. */
 static void draw_remote(const wvgd_fit *f, size_t j, const wv_stream *stream, double *z)
 {
     wv_geometry g = wv_partition_geometry(&f->cells);

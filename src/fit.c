@@ -844,8 +844,8 @@ wvgd_status wvgd_tell(wvgd_fit *f, const double *log_p, const double *grad, wvgd
     return status;
 }
 
-/* Points of one call of the model: as many as it answers soon; at first only as many as keep its threads at work. Of
- * one whose answers depend on that, as many as take so much work. */
+/* Points of one call of the model: as many as it answers soon; at first only as many as keep its threads busy. If the
+ * bits of its answers depend on this number (`batched`), it follows from the work of a point, not from the clock. */
 static size_t piece_size(const wvgd_fit *f)
 {
     double most = wv_policy.step_piece, chunks = floor(wv_policy.step_piece_work / (f->model.work * WVGD_CHUNK)),

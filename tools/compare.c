@@ -178,7 +178,8 @@ static bool has_conflict(const json_t *run)
     return false;
 }
 
-/* Each run with the first one before it that has other priors; then those whose priors are wrong. */
+/* Names runs whose priors contradict their data; then compares the priors of each run with those of the runs before it,
+ * up to the first difference. */
 static int note_priors(wvgd_comparison *c, json_t *const *run)
 {
     for (size_t i = 0; i < c->n; i++)

@@ -174,7 +174,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Letters of any script: what is no ASCII counts as one. */
+/* Letters of any script: a byte that is not ASCII counts as one. */
 static bool is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || ((unsigned char)c & 0x80);

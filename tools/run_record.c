@@ -129,8 +129,8 @@ static int note_file(json_t *reopen, const char *path, const char *key, failure 
     return code;
 }
 
-/* Compares the hash of a file with the one noted. The record may come from anybody: what is no plain file, or
- * has no full path, is not opened. */
+/* Compares the hash of a file with the one noted. The record may come from anybody: a file that
+ * is not a regular one, or has no full path, is not opened. */
 static int check_file(const json_t *reopen, const char *path, const char *key, failure *f)
 {
     uint64_t hash;
@@ -243,8 +243,7 @@ int open_new(json_t *asked, const char *name, const char *data, opened_model *mo
 }
 
 /* ---- opening a model again --------------------------------------------------------------------------------------- */
-/* The object that the record names, if it is where a run of this user's would have it: at a full path without links,
- * and not among the files of the run. */
+/* Accepts the object that the record names only at a full path without links, and outside of the run directory. */
 static int check_recorded_object(const char *name, const char *dir, failure *f)
 {
     char *real = realpath(name, NULL), *inside = realpath(dir, NULL);

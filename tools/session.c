@@ -109,7 +109,7 @@ int place_particles(wvgd_session *s, const wvgd_request *request, size_t *partic
     return 0;
 }
 
-/* Not every fit can be had from the staged solver. */
+/* The staged solver does not support all options; says why the joint one is used. */
 static void explain_solver(wvgd_session *s)
 {
     wvgd_results found;

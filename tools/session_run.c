@@ -396,8 +396,8 @@ static int begin_directory(wvgd_session *s, failure *f)
     return code;
 }
 
-/* Nothing was reached that anybody could go on from, or a checkpoint was: then the run that it was to replace is not
- * lost either. */
+/* The run failed: removes what it has begun, unless there is a checkpoint to go on from. A run that it was to replace
+ * stays. */
 static void give_up(wvgd_session *s, failure *f)
 {
     char why[sizeof f->text];
