@@ -457,13 +457,6 @@ void wv_bnn_angle_costs(void *self, size_t dim, const double *a, size_t count, c
     }
 }
 
-double wv_bnn_angle_cost(void *self, size_t dim, const double *a, const double *b, double *grad_a)
-{
-    double cost, one = 1.0;
-    wv_bnn_angle_costs(self, dim, a, 1, b, &cost, &one, grad_a);
-    return cost;
-}
-
 wv_bnn_angle *wv_bnn_angle_new(const wvgd_model *model)
 {
     const bnn *n = model->self;

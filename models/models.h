@@ -99,10 +99,9 @@ wv_bnn_angle *wv_bnn_angle_new(const wvgd_model *model);
 void wv_bnn_angle_free(wv_bnn_angle *angle); /* accepts NULL */
 
 /* self: a wv_bnn_angle, of one thread at a time. The gradients are 0 where there are none (equal predictions, none
- * at all). For options cost_batch and cost_function. */
+ * at all). For the option cost_batch. */
 void wv_bnn_angle_costs(void *self, size_t dim, const double *a, size_t count, const double *b, double *cost,
                         const double *weight, double *grad_a);
-double wv_bnn_angle_cost(void *self, size_t dim, const double *a, const double *b, double *grad_a);
 
 /* Makes *model out of *inner, as wvgd_model_threads does: batches pass through and are counted and timed, and on the
  * first batch with a gradient that of up to `points` points (the first ones with a finite log density) is compared
