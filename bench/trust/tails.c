@@ -254,21 +254,29 @@ static const tail tails[] = {
 #define KIND(k)                                                                                                        \
     static void kind##k(trust_target *t, uint64_t seed)                                                                \
     {                                                                                                                  \
-        turned(t, seed, tails + k);                                                                                    \
+        turned(t, seed, tails + (k));                                                                                  \
     }
 KIND(0)
-KIND(1) KIND(2) KIND(3) KIND(4) KIND(5) KIND(6) KIND(7) KIND(8) KIND(9)
+KIND(1)
+KIND(2)
+KIND(3)
+KIND(4)
+KIND(5)
+KIND(6)
+KIND(7)
+KIND(8)
+KIND(9)
 
-    const trust_kind trust_tails[] = {
-        {"log-gammas, turned, D = 10..20", TRUST_COUNTED, kind0},
-        {"students, turned, D = 8..16", TRUST_COUNTED, kind1},
-        {"student, 5..8 df, D = 8..16", TRUST_COUNTED, kind2},
-        {"long tail, D = 8..20", TRUST_COUNTED, kind3},
-        {"tail on one side, D = 8..20", TRUST_COUNTED, kind4},
-        {"normals of two widths, D = 6..12", TRUST_COUNTED, kind5},
-        {"normal and exponential, D = 8..16", TRUST_COUNTED, kind6},
-        {"scales and normals, D = 6..12", TRUST_BENT, kind7},
-        {"bananas, turned, D = 8..16", TRUST_BENT, kind8},
-        {"ring and normals, D = 6..12", TRUST_BENT, kind9},
+const trust_kind trust_tails[] = {
+    {"log-gammas, turned, D = 10..20", TRUST_COUNTED, kind0},
+    {"students, turned, D = 8..16", TRUST_COUNTED, kind1},
+    {"student, 5..8 df, D = 8..16", TRUST_COUNTED, kind2},
+    {"long tail, D = 8..20", TRUST_COUNTED, kind3},
+    {"tail on one side, D = 8..20", TRUST_COUNTED, kind4},
+    {"normals of two widths, D = 6..12", TRUST_COUNTED, kind5},
+    {"normal and exponential, D = 8..16", TRUST_COUNTED, kind6},
+    {"scales and normals, D = 6..12", TRUST_BENT, kind7},
+    {"bananas, turned, D = 8..16", TRUST_BENT, kind8},
+    {"ring and normals, D = 6..12", TRUST_BENT, kind9},
 };
 const size_t trust_tail_count = sizeof trust_tails / sizeof *trust_tails;
