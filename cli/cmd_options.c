@@ -1,6 +1,7 @@
 /* cmd_options.c - wvgd options: the options of a fit with values, defaults and a line each. */
 #include "commands.h"
 #include "help.h"
+#include "help_page.h"
 #include "suggest.h"
 #include <string.h>
 
@@ -18,7 +19,8 @@ static int run_options(arguments *a, failure *f)
         char text[600];
         describe_option(&line, text, sizeof text);
         printf(line.letter ? "  -%c, " : "  ", line.letter);
-        printf("--%s%s%s\n        %s\n", line.name, line.argument ? " " : "", line.argument ? line.argument : "", text);
+        printf("--%s%s%s\n        ", line.name, line.argument ? " " : "", line.argument ? line.argument : "");
+        print_words(stdout, text, 8, 8);
     }
     return group ? 0 : refuse_option(&fit_command, name, NULL, f);
 }

@@ -42,6 +42,11 @@ static void put_wrapped(FILE *s, const char *words, size_t at, size_t left, size
     putc('\n', s);
 }
 
+void print_words(FILE *s, const char *words, size_t at, size_t left)
+{
+    put_wrapped(s, words, at, left, page_width());
+}
+
 void print_usage(FILE *s, const command *c)
 {
     size_t width = page_width();
