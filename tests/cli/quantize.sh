@@ -73,7 +73,7 @@ expect 65 'used the joint solver: quantize needs a fit with --solver staged' "$w
 mkdir damaged && cp run/run.json damaged && head -c 5000 run/checkpoint >damaged/checkpoint
 expect 65 'damaged' "$wvgd" quantize damaged --particles 5
 mv mixture.json away.json
-expect 66 'new cells need the model and its data.*mixture.json' "$wvgd" quantize run --particles 5
+expect 66 'cannot bound the new cells without the model and its data.*mixture.json' "$wvgd" quantize run --particles 5
 echo '{"weights": [1], "means": [[0, 0]], "sds": [[1, 1]]}' >mixture.json
 expect 75 'mixture.json has changed' "$wvgd" quantize run --particles 5
 mv away.json mixture.json
