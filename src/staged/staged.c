@@ -126,28 +126,31 @@ static double below(const wvgd_fit *f, double log_p)
     return fmax(share, 1 / (double)f->closing.draws.n);
 }
 
-/* Pareto k-hat of the weights of the final draws. */
-static double final_k(wvgd_fit *f)
+/* Whether the trial counts beside a final batch of which this share is effective. */
+static bool trial_useful(const wvgd_fit *f, size_t trial, double share)
+{
+    return wv_decide_trial_useful(f->growth.trial_ess, trial, share);
+}
+
+/* Does Pareto k-hat of the draws from this one on say that tails are not covered? */
+static bool uncovered_from(wvgd_fit *f, size_t first)
 {
     const wv_draws *b = &f->closing.draws;
-    size_t first = f->closing.trial, n = b->n - first, mark = wv_arena_mark(f->arena);
+    size_t n = b->n - first, mark = wv_arena_mark(f->arena);
     double *log_w = wv_arena_take(f->arena, n);
     for (size_t i = 0; i < n; i++)
         log_w[i] = b->log_p[first + i] - b->log_m[first + i];
     double k = wv_weights_pareto_k(n, log_w, NULL, f->arena);
     wv_arena_release(f->arena, mark);
-    return k;
+    return k > wv_verdict_khat_limit(n);
 }
 
+/* Of the final draws, or of these and the trial, which the verdict looks at. */
 static bool uncovered_tails(wvgd_fit *f)
 {
-    return final_k(f) > wv_verdict_khat_limit(f->closing.draws.n - f->closing.trial);
-}
-
-/* Whether the trial counts beside a final batch of which this share is effective. */
-static bool trial_useful(const wvgd_fit *f, size_t trial, double share)
-{
-    return wv_decide_trial_useful(f->growth.trial_ess, trial, share);
+    size_t trial = f->closing.trial;
+    double share = f->outcome.ess / (double)(f->closing.draws.n - trial);
+    return uncovered_from(f, trial) || (trial && trial_useful(f, trial, share) && uncovered_from(f, 0));
 }
 
 static double least_final(const wvgd_fit *f, size_t trial, double share)
@@ -576,7 +579,6 @@ static wv_stage conclude(wvgd_fit *f)
     }
     if (!walked && finish_wanted(f) && wv_finisher_begin(f))
         return WV_FINISH;
-    wv_outcome_set_pareto_k(&f->outcome, final_k(f));
     double share = f->outcome.ess / (double)(f->closing.draws.n - f->closing.trial);
     /* the few effective draws of a poor trial would dominate the moments of all draws */
     if (f->closing.trial && !trial_useful(f, f->closing.trial, share))
@@ -690,9 +692,9 @@ static wv_stage after_close(wvgd_fit *f)
                         .growth_price = wv_decide_growth_price(prices(f), f->growth.rounds)};
     c.left = wv_policy.closing_margin * (wv_decide_draws_needed(e.se, n, f->opt.evidence_se) - (double)n);
     c.expensive = wv_decide_draws_expensive(prices(f), c.left);
-    c.tails = c.first && uncovered_tails(f);
     wv_outcome_set_evidence(&f->outcome, (wvgd_estimate){e.value, hypot(e.se, wv_decide_tail_error(f->growth.rounds))},
                             f->trace.last.ess);
+    c.tails = uncovered_tails(f);
     f->growth.wanted = c.left;
     if (wv_decide_return(&g, &c)) {
         f->growth.returns++;
