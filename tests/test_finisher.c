@@ -279,7 +279,7 @@ static void states_do_without_a_bound(void **state)
     const double w = 0.1,
                  truth = log(16 * M_PI * M_PI / 3 * sqrt(2 * M_PI) * w * (16 + 24 * w * w + 3 * w * w * w * w));
     assert_int_equal(wvgd_model_pointwise(&model, 5, two_shells, NULL, true), 0);
-    wvgd_options o = options_of(19, WVGD_FINISH_AUTO);
+    wvgd_options o = options_of(12, WVGD_FINISH_AUTO);
     o.max_evaluations = 680000;
     o.bend = WVGD_BEND_NEVER;
     wvgd_fit *fit = fit_of(&model, &o, &r);
@@ -335,7 +335,7 @@ static void resumed_and_with_threads_it_is_the_same(void **state)
     wvgd_error error;
     wvgd_results whole, r;
     assert_int_equal(wvgd_model_pointwise(&model, 2 * PAIRS, pairs, NULL, true), 0);
-    wvgd_options o = options_of(5, WVGD_FINISH_AUTO);
+    wvgd_options o = options_of(1, WVGD_FINISH_AUTO);
     o.components = 1;
     wvgd_fit *fit = fit_of(&model, &o, &whole), *other;
     assert_true(whole.finish_rungs > 0);

@@ -679,9 +679,9 @@ static void egg_boxes(void **state)
     wvgd_model_close(&model);
 }
 
-/* The egg box of nested samplers through a uniform prior, without gradients: where modes are cut off by the walls of the
- * prior, z has long tails. Final draws alone may not show that they are not covered, when those that the verdict looks
- * at do. */
+/* The egg box of nested samplers through a uniform prior, without gradients: where modes are cut off by the walls of
+ * the prior, z has long tails. Final draws alone may not show that they are not covered, when those that the verdict
+ * looks at do. */
 static double egg_box_by_prior(void *self, const double *z, double *grad)
 {
     double u = M_PI * 2.5 * erfc(-z[0] * sqrt(0.5)), v = M_PI * 2.5 * erfc(-z[1] * sqrt(0.5));
