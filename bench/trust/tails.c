@@ -100,6 +100,11 @@ static double around(const trust_target *t, const double *y, double *g)
     return two_normals(t, y, g, t->dim);
 }
 
+static double plane(const trust_target *t, const double *y, double *g)
+{
+    return two_normals(t, y, g, 2);
+}
+
 static double two_normals_variance(const trust_target *t, size_t i)
 {
     double w = t->p[0], s = t->p[1], m = i ? 0 : t->p[2] * s;
@@ -109,6 +114,11 @@ static double two_normals_variance(const trust_target *t, size_t i)
 static double long_tail_variance(const trust_target *t, size_t i)
 {
     return i ? 1 : two_normals_variance(t, 0);
+}
+
+static double plane_variance(const trust_target *t, size_t i)
+{
+    return i > 1 ? 1 : two_normals_variance(t, i);
 }
 
 /* a normal and an exponential variate of mean p[0] together */
@@ -165,6 +175,44 @@ static double bananas(const trust_target *t, const double *y, double *g)
 static double bananas_variance(const trust_target *t, size_t i)
 {
     return i % 2 ? 2 * t->p[0] * t->p[0] + t->p[1] * t->p[1] : 1;
+}
+
+/* one such pair, times normals */
+static double banana(const trust_target *t, const double *y, double *g)
+{
+    double off = y[1] - t->p[0] * (y[0] * y[0] - 1), pull = off / (t->p[1] * t->p[1]),
+           sum = log_normal(y[0], 1) + log_normal(off, t->p[1]);
+    g[0] = -y[0] + 2 * pull * t->p[0] * y[0];
+    g[1] = -pull;
+    for (size_t i = 2; i < t->dim; i++) {
+        sum += log_normal(y[i], 1);
+        g[i] = -y[i];
+    }
+    return sum;
+}
+
+static double banana_variance(const trust_target *t, size_t i)
+{
+    return i > 1 ? 1 : bananas_variance(t, i);
+}
+
+/* s ~ N(0, p[0]), all others N(0, e^s) */
+static double one_scale(const trust_target *t, const double *y, double *g)
+{
+    double sum = log_normal(y[0], t->p[0]);
+    g[0] = -y[0] / (t->p[0] * t->p[0]);
+    for (size_t i = 1; i < t->dim; i++) {
+        double e = y[i] * exp(-y[0]);
+        sum += log_normal(e, 1) - y[0];
+        g[0] += e * e - 1;
+        g[i] = -e * exp(-y[0]);
+    }
+    return sum;
+}
+
+static double one_scale_variance(const trust_target *t, size_t i)
+{
+    return scales_variance(t, i > 0);
 }
 
 /* a ring of radius 2 and width p[0], times normals */
@@ -249,6 +297,14 @@ static const tail tails[] = {
     {scales, scales_variance, {6, 12}, {0.5}, {0.9}},
     {bananas, bananas_variance, {8, 16}, {0.3, 0.3}, {0.7, 0.6}},
     {ring, ring_variance, {6, 12}, {0.3}, {0.6}},
+    {around, two_normals_variance, {2, 4}, {0.05, 3, 0}, {0.3, 6, 0}},
+    {plane, plane_variance, {4, 12}, {0.1, 3, 0}, {0.3, 6, 0.5}},
+    {around, two_normals_variance, {2, 6}, {0.1, 0.8, 3.5}, {0.3, 1.2, 5}},
+    {long_tail, long_tail_variance, {4, 12}, {0.1, 1.5, 2}, {0.3, 2.5, 2.5}},
+    {banana, banana_variance, {2, 8}, {0.5, 0.3}, {1, 0.6}},
+    {one_scale, one_scale_variance, {3, 7}, {0.5}, {0.9}},
+    {one_sided, one_sided_variance, {2, 6}, {3}, {8}},
+    {skewed, skewed_variance, {2, 8}, {0.1}, {0.3}},
 };
 
 #define KIND(k)                                                                                                        \
@@ -266,6 +322,14 @@ KIND(6)
 KIND(7)
 KIND(8)
 KIND(9)
+KIND(10)
+KIND(11)
+KIND(12)
+KIND(13)
+KIND(14)
+KIND(15)
+KIND(16)
+KIND(17)
 
 const trust_kind trust_tails[] = {
     {"log-gammas, turned, D = 10..20", TRUST_COUNTED, kind0},
@@ -280,3 +344,15 @@ const trust_kind trust_tails[] = {
     {"ring and normals, D = 6..12", TRUST_BENT, kind9},
 };
 const size_t trust_tail_count = sizeof trust_tails / sizeof *trust_tails;
+
+const trust_kind trust_cores[] = {
+    {"core in a wide tail, D = 2..4", TRUST_COUNTED, kind10},
+    {"core in a wide plane, D = 4..12", TRUST_COUNTED, kind11},
+    {"light mode at a saddle, D = 2..6", TRUST_COUNTED, kind12},
+    {"shoulder, D = 4..12", TRUST_COUNTED, kind13},
+    {"one bent ridge, D = 2..8", TRUST_BENT, kind14},
+    {"one scale of all, D = 3..7", TRUST_BENT, kind15},
+    {"long exponentials, D = 2..6", TRUST_COUNTED, kind16},
+    {"skewed log-gammas, D = 2..8", TRUST_COUNTED, kind17},
+};
+const size_t trust_core_count = sizeof trust_cores / sizeof *trust_cores;

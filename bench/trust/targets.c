@@ -852,7 +852,11 @@ trust_target *trust_make(const trust_kind *kind, uint64_t seed)
         number++;
     for (size_t i = 0; number == trust_kind_count + i && i < trust_tail_count && kind != trust_tails + i; i++)
         number++;
-    for (size_t i = 0; number == trust_kind_count + trust_tail_count + i && kind != trust_others + i; i++)
+    for (size_t i = 0;
+         number == trust_kind_count + trust_tail_count + i && i < trust_other_count && kind != trust_others + i; i++)
+        number++;
+    for (size_t i = 0, first = trust_kind_count + trust_tail_count + trust_other_count;
+         number == first + i && kind != trust_cores + i; i++)
         number++;
     kind->make(t, seed * 1000003 + number);
     return t;

@@ -46,6 +46,8 @@ extern const trust_kind trust_kinds[];
 extern const size_t trust_kind_count;
 extern const trust_kind trust_tails[]; /* of one mode, with mass where a Gaussian has none */
 extern const size_t trust_tail_count;
+extern const trust_kind trust_cores[]; /* with a core that few components take for the whole */
+extern const size_t trust_core_count;
 extern const trust_kind trust_others[]; /* more of the first, of other densities */
 extern const size_t trust_other_count;
 
