@@ -192,6 +192,48 @@ static void a_wrong_fit_is_refused(void **state)
     wvgd_model_close(&model);
 }
 
+/* Exponentials: most trajectories leave the support, whatever their steps. */
+enum { WALLS = 3 };
+
+static double exponentials(void *self, const double *z, double *grad)
+{
+    (void)self;
+    double sum = 0;
+    for (size_t i = 0; i < WALLS; i++) {
+        if (z[i] < 0)
+            return -INFINITY;
+        sum -= z[i];
+        if (grad)
+            grad[i] = -1;
+    }
+    return sum;
+}
+
+/* Walls make trajectories shorter, and leave steps as they are: chains that complete a fit cost no more than elsewhere,
+ * some 40 evaluations a trajectory with its jump, and tell the mean, 1, and the sd, 1. */
+static void walls_do_not_make_chains_expensive(void **state)
+{
+    (void)state;
+    wvgd_model model;
+    assert_int_equal(wvgd_model_pointwise(&model, WALLS, exponentials, NULL, true), 0);
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        walking w;
+        wvgd_results r;
+        wvgd_options o = options_of(0, seed);
+        o.finish = WVGD_FINISH_ALWAYS;
+        wvgd_fit *fit = fit_of(&model, &o, &w);
+        wvgd_get_results(fit, &r);
+        assert_string_equal(r.finish, "settled");
+        assert_true(r.finish_evaluations < 20000);
+        for (size_t i = 0; i < WALLS; i++) {
+            assert_true(fabs(r.mean[i] - 1) < 4 * r.mcse[i]);
+            assert_true(fabs(sqrt(r.var[i]) - 1) < 4 * r.sd_se[i]);
+        }
+        wvgd_free(fit);
+    }
+    wvgd_model_close(&model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +241,7 @@ int main(void)
         cmocka_unit_test(an_exact_mixture_needs_none),
         cmocka_unit_test(a_mixture_that_is_exact_in_its_core_only_is_not_exact),
         cmocka_unit_test(a_wrong_fit_is_refused),
+        cmocka_unit_test(walls_do_not_make_chains_expensive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -279,7 +279,7 @@ static void states_do_without_a_bound(void **state)
     const double w = 0.1,
                  truth = log(16 * M_PI * M_PI / 3 * sqrt(2 * M_PI) * w * (16 + 24 * w * w + 3 * w * w * w * w));
     assert_int_equal(wvgd_model_pointwise(&model, 5, two_shells, NULL, true), 0);
-    wvgd_options o = options_of(12, WVGD_FINISH_AUTO);
+    wvgd_options o = options_of(23, WVGD_FINISH_AUTO);
     o.max_evaluations = 680000;
     o.bend = WVGD_BEND_NEVER;
     wvgd_fit *fit = fit_of(&model, &o, &r);

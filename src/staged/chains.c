@@ -249,6 +249,7 @@ bool wv_chains_place(wvgd_fit *f, size_t chains, wv_rng_use use)
     c->now.chains = chains;
     choose_metrics(f, chains);
     c->now.log_step = log(wv_policy.certificate_step / pow((double)c->D, 0.25));
+    c->now.log_shorter = 0;
     return true;
 }
 
@@ -340,10 +341,10 @@ void wv_chains_begin(wvgd_fit *f, double length, wv_rng_use use)
 {
     wv_chains *c = &f->chains;
     wv_stream all = shared_stream(f, use);
-    double u, n, step = exp(c->now.log_step);
+    double u, n, longest = length * exp(c->now.log_shorter), step = fmin(exp(c->now.log_step), longest);
     wv_rng_uniform(&all, 1, 1, &u);
     c->now.step = 0;
-    c->now.steps = (size_t)fmin(ceil(length * u / step), wv_policy.certificate_steps);
+    c->now.steps = (size_t)fmin(ceil(longest * u / step), wv_policy.certificate_steps);
     for (size_t i = 0; i < c->now.chains; i++) {
         wv_stream own = stream_of(f, i, use);
         wv_rng_normal(&own, 0, c->D, c->p + i * c->D);
@@ -385,18 +386,28 @@ void wv_chains_ask(wvgd_fit *f)
     f->b.n = n;
 }
 
+/* Chain i has left the support: back to its last point there, for what its steps have been worth until then. */
+static void leave(wvgd_fit *f, size_t i)
+{
+    wv_chains *c = &f->chains;
+    c->now.moving[i] = 0;
+    kick(f, i, -c->own_step[i] / 2);
+    c->energy[i] = energy(c, i) - c->energy[i];
+}
+
 /* The answer at the point of chain i. */
 static void take(wvgd_fit *f, size_t i, double log_p, const double *grad)
 {
     wv_chains *c = &f->chains;
-    bool last = c->now.step == c->now.steps;
+    bool last = c->now.step == c->now.steps, inside = isfinite(log_p);
+    for (size_t k = 0; k < c->D && inside; k++)
+        inside = isfinite(grad[k]);
+    if (!inside) {
+        leave(f, i);
+        return;
+    }
     c->log_p[i] = log_p;
     memcpy(c->g + i * c->D, grad, c->D * sizeof *grad);
-    c->now.moving[i] = isfinite(log_p);
-    for (size_t k = 0; k < c->D && c->now.moving[i]; k++)
-        c->now.moving[i] = isfinite(grad[k]);
-    if (!c->now.moving[i])
-        return;
     kick(f, i, last ? c->own_step[i] / 2 : c->own_step[i]);
     if (!last)
         drift(f, i);
@@ -423,25 +434,38 @@ bool wv_chains_tell(wvgd_fit *f)
     return c->now.step >= c->now.steps || !wv_chains_moving(c);
 }
 
+/* min(1, exp(change of log p~ - |p|^2 / 2)) of the trajectory of chain i, as far as it was in the support. */
+static double worth(const wv_chains *c, size_t i)
+{
+    double a = fmin(1, exp(c->now.moving[i] ? energy(c, i) - c->energy[i] : c->energy[i]));
+    return isnan(a) ? 0 : a;
+}
+
 /* Acceptance of the trajectory of chain i, which then is at its end or back at its start. */
-static double end_walk(wvgd_fit *f, size_t i, wv_rng_use use)
+static double end_walk(wvgd_fit *f, size_t i, double a, wv_rng_use use)
 {
     wv_chains *c = &f->chains;
     wv_stream own = stream_of(f, i, use);
-    double u, a = c->now.moving[i] ? fmin(1, exp(energy(c, i) - c->energy[i])) : 0;
+    double u, accepted = c->now.moving[i] ? a : 0;
     wv_rng_uniform(&own, 2, 1, &u);
-    if (!(u < a))
+    if (!(u < accepted))
         copy_chain(c, i, true);
-    return isnan(a) ? 0 : a;
+    return accepted;
 }
 
 double wv_chains_end(wvgd_fit *f, double rate, wv_rng_use use)
 {
     wv_chains *c = &f->chains;
-    double accepted = 0;
-    for (size_t i = 0; i < c->now.chains; i++)
-        accepted += end_walk(f, i, use) / (double)c->now.chains;
-    c->now.log_step += rate * (accepted - wv_policy.certificate_acceptance);
+    double accepted = 0, fine = 0, inside = 0, n = (double)c->now.chains;
+    for (size_t i = 0; i < c->now.chains; i++) {
+        double a = worth(c, i);
+        fine += a / n;
+        inside += c->now.moving[i] / n;
+        accepted += end_walk(f, i, a, use) / n;
+    }
+    /* what keeps trajectories from a wall is that they are short, not that their steps are */
+    c->now.log_step += rate * (fine - wv_policy.certificate_acceptance);
+    c->now.log_shorter = fmin(0, c->now.log_shorter + rate * (inside - wv_policy.certificate_inside));
     return accepted;
 }
 

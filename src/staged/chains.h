@@ -18,6 +18,7 @@ typedef struct {
     size_t metric[WV_CHAINS];
     size_t slot[WV_MODES]; /* metric of each mode; none: as many as there is room for */
     double log_step;       /* log of the common step */
+    double log_shorter;    /* log of the share of their length that trajectories have at walls */
     int arriving;          /* flag: gradients at their first points are still to come */
     int moving[WV_CHAINS]; /* flags: has not left the support in this trajectory */
 } wv_chains_now;
@@ -28,7 +29,8 @@ typedef struct {
     double *x, *g;       /* [2][WV_CHAINS][D] point and gradient: now, and at the start of the trajectory */
     double *p;           /* [WV_CHAINS][D] momentum, in the coordinates of the metric */
     double *own_step;    /* [WV_CHAINS] step of each chain in this trajectory, */
-    double *energy;      /* [WV_CHAINS] log p~ - momentum^2 / 2 at its start, */
+    double *energy;      /* [WV_CHAINS] log p~ - momentum^2 / 2 at its start, or, once it has left the support, how much
+                            that had changed by then */
     double *log_p;       /* [WV_CHAINS] log p~ where the chain is now, */
     double *start_log_p; /* [WV_CHAINS] and at the start of the trajectory */
     double *root;        /* [metrics][D][D] lower Cholesky factors of the metrics */
@@ -66,8 +68,9 @@ bool wv_chains_wait(wvgd_fit *f);
 void wv_chains_arrive(wvgd_fit *f);
 
 /* A trajectory of random length, at most this, begins; its points are asked for; their answers taken. True: its steps
- * have been taken. wv_chains_end: every chain is at its end or back at its start; returns the mean acceptance, by which
- * the log step changes with this rate. */
+ * have been taken. wv_chains_end: every chain is at its end or back at its start; returns the mean acceptance. With
+ * this rate the log step changes by what the trajectories were worth while they were in the support, and their length
+ * by how many of them have left it. */
 void wv_chains_begin(wvgd_fit *f, double length, wv_rng_use use);
 void wv_chains_ask(wvgd_fit *f);
 bool wv_chains_tell(wvgd_fit *f);
