@@ -380,7 +380,8 @@ wvgd_status wvgd_log_q(const wvgd_fit *fit, size_t n, const double *z, double *l
 
 /* n draws z[n][D] from the ensemble; cell[n] may be NULL. The same stream gives the same draws, however many
  * are asked for. If a component hardly reaches into its cell (log_Z below -7), a draw is one of 256 weighted points
- * around the particle; in one dimension draws are exact. */
+ * around the particle; in one dimension draws are exact. Components do not know where the density ends: of a
+ * model with hard limits most draws may lie beyond these. */
 wvgd_status wvgd_sample(const wvgd_fit *fit, uint64_t stream, size_t n, double *z, size_t *cell, wvgd_error *error);
 
 /* n draws from the posterior by resampling the final draws with their (Pareto-smoothed) importance

@@ -959,6 +959,19 @@ static double known_error(const wvgd_fit *f, size_t j, wvgd_estimate known, bool
     return controlled ? known.se * known.se : mass * mass + variance / f->bound.ess[j];
 }
 
+/* ELBO_j and its standard error where the density ends in the cell: neither the mixture nor draws of the component know
+ * where, but the stored draws do. They count as so many more of the n evaluated ones, which have moments s. */
+static void estimate_ended(wvgd_fit *f, size_t j, double n, cell_moments s, const wv_ended *stored)
+{
+    double share = fmin(exp(stored->log_Z.value - f->cells.log_Z[j]), wv_policy.component_hardly_cut),
+           worth = (1 - share) / (share * stored->log_Z.se * stored->log_Z.se), inside = s.n + worth * share,
+           kept = inside / (n + worth), dense = s.n + stored->ess, mass = f->cells.elbo_se[j],
+           log_Z = f->cells.log_Z[j] + log(kept), /* the cell ends with the density */
+        mean = ((s.n > 0 ? s.n * s.mean : 0) + stored->ess * stored->mean) / dense,
+           se = sqrt(stored->variance / dense + mass * mass + (1 - kept) / inside);
+    wv_partition_set_bound(&f->cells, j, (wvgd_estimate){mean + log_Z, se}, log_Z);
+}
+
 /* ELBO_j and its standard error from the draws of cell j. */
 static void estimate_cell(wvgd_fit *f, size_t j, const cell_draws *c, wvgd_estimate known, bool controlled)
 {
@@ -1010,8 +1023,13 @@ static void estimate(wvgd_fit *f, void *context, size_t j)
     wv_gaussian_log_density(&q, n, f->b.x + first * f->D, c.log_control, y, f->arena);
     if (f->bound.ess[j] > 0)
         wv_partition_set_log_Z(&f->cells, j, (wvgd_estimate){f->bound.log_Z[j], f->bound.log_Z_se[j]}, true);
-    bool controlled = take_control(f, t, j, &c, &known);
-    estimate_cell(f, j, &c, known, controlled);
+    wv_ended stored = wv_cell_draws_ended(f, j, &q);
+    if (n && stored.told)
+        estimate_ended(f, j, (double)n, moments_of(&c, c.log_control), &stored);
+    else {
+        bool controlled = take_control(f, t, j, &c, &known);
+        estimate_cell(f, j, &c, known, controlled);
+    }
     wv_arena_release(f->arena, mark);
 }
 

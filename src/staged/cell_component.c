@@ -394,6 +394,7 @@ typedef struct {
     double *u;                      /* [n] normalised weights */
     double share;                   /* of the component that lies in the cell */
     double ess, elbo;               /* of the component, but for what all components have in common */
+    bool ended;                     /* the density ends in the cell, and all points are on this side of that end */
 } weighted;
 
 /* Weights, effective size and ELBO of the component as it is now. */
@@ -416,13 +417,14 @@ static void weigh(wvgd_fit *f, size_t j, weighted *p)
 
 static weighted of_set(const cell *c, set s)
 {
-    return (weighted){s.n, c->draws.x, c->draws.log_p, c->draws.grad, c->draws.log_v, c->draws.u, s.share, s.ess, 0};
+    return (weighted){s.n,   c->draws.x, c->draws.log_p, c->draws.grad, c->draws.log_v, c->draws.u, s.share,
+                      s.ess, 0,          false};
 }
 
 static wv_update_result take_step(wvgd_fit *f, const cell *c, const weighted *p, double rho)
 {
     wv_parameters q = wv_partition_lend(&f->cells, c->j);
-    wv_update by = {.estimator = WVGD_NATURAL,
+    wv_update by = {.estimator = p->grad ? WVGD_NATURAL : WVGD_SCORE,
                     .family = f->cells.shape.family,
                     .R = f->cells.shape.R,
                     .mu = q.mu,
@@ -435,7 +437,8 @@ static wv_update_result take_step(wvgd_fit *f, const cell *c, const weighted *p,
                     .ess = p->ess,
                     .precondition = f->pilot.wanted ? c->root : NULL,
                     .rho = rho,
-                    .truncated = f->N > 1 && p->share < wv_policy.component_hardly_cut};
+                    .truncated = f->N > 1 && p->share < wv_policy.component_hardly_cut,
+                    .ended = p->ended};
     return wv_fit_update(f, &by);
 }
 
@@ -549,31 +552,41 @@ static bool average(wvgd_fit *f, cell *c, set s)
     return true;
 }
 
+/* The stored draws of the cell with density stand for the component. */
+static weighted of_stored(wvgd_fit *f, const cell *c, bool gradients)
+{
+    wv_cell_sample s = wv_cell_draws_sample(f, c->j, gradients);
+    double *log_v = wv_arena_take(f->arena, s.n);
+    for (size_t i = 0; i < s.n; i++)
+        log_v[i] = -s.log_m[i];
+    return (weighted){s.n, s.x, s.log_p, s.grad, log_v, wv_arena_take(f->arena, s.n), 0, 0, 0, false};
+}
+
+/* Steps on stored draws, for as long as enough of them stand for the component. False: none has been taken. */
+static bool descend_stored(wvgd_fit *f, const cell *c, weighted *p, double enough)
+{
+    bool moved = false;
+    weigh(f, c->j, p);
+    for (int k = 0; (double)k < wv_policy.component_stored_steps && p->ess > enough; k++) {
+        double before = p->elbo;
+        bool gained = climb(f, c, p, wv_policy.component_stored_step).ok;
+        moved = moved || gained;
+        if (!gained || p->elbo - before < wv_policy.component_stored_settled)
+            break;
+    }
+    return moved;
+}
+
 /* Where the stored draws of the cell are many for the coefficients of a component, further steps are the posterior's
  * own, on these draws. False: there are none. */
 static bool use_stored(wvgd_fit *f, const cell *c)
 {
-    size_t D = f->D;
-    double parameters = 2 * (double)D +
-                        (f->cells.shape.family == wv_family_get(WVGD_DIAG) ? 0 : (double)D * ((double)D - 1) / 2),
-           enough = wv_policy.component_stored_draws * parameters;
+    double enough = wv_policy.component_stored_draws * (wv_cell_draws_coefficients(f) - 1);
     if (!((double)c->n > enough) || !f->closing.draws.shape.gradients)
         return false;
     size_t mark = wv_arena_mark(f->arena);
-    wv_cell_sample s = wv_cell_draws_sample(f, c->j, true);
-    double *log_v = wv_arena_take(f->arena, s.n);
-    for (size_t i = 0; i < s.n; i++)
-        log_v[i] = -s.log_m[i];
-    weighted p = {s.n, s.x, s.log_p, s.grad, log_v, wv_arena_take(f->arena, s.n), 0, 0, 0};
-    bool moved = false;
-    weigh(f, c->j, &p);
-    for (int k = 0; (double)k < wv_policy.component_stored_steps && p.ess > enough; k++) {
-        double before = p.elbo;
-        bool gained = climb(f, c, &p, wv_policy.component_stored_step).ok;
-        moved = moved || gained;
-        if (!gained || p.elbo - before < wv_policy.component_stored_settled)
-            break;
-    }
+    weighted p = of_stored(f, c, true);
+    bool moved = descend_stored(f, c, &p, enough);
     wv_arena_release(f->arena, mark);
     return moved;
 }
@@ -982,6 +995,36 @@ static void choose_drawn(wvgd_fit *f, cell *c)
     wv_arena_release(f->arena, mark);
 }
 
+/* ---- where the density ends -------------------------------------------------------------------------------------- */
+/* Whether the density ends in the cell, so near that a Gaussian would reach far beyond. */
+static bool ended(wvgd_fit *f, const cell *c)
+{
+    wv_gaussian moments = cell_gauss(f, c);
+    return f->N > 1 && wv_cell_draws_ended(f, c->j, &moments).ended;
+}
+
+/* Neither mixture nor draws of a component know that end. The stored draws do: they choose among all beginnings, and
+ * where these lead. False: they are too few. */
+static bool choose_ended(wvgd_fit *f, const cell *c)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    double best = -INFINITY, most = 0, enough = wv_policy.component_ended_draws * wv_cell_draws_coefficients(f);
+    weighted p = of_stored(f, c, f->closing.draws.shape.gradients);
+    p.ended = true;
+    for (size_t b = 0; b <= beginnings(); b++) {
+        if (!begin(f, c, b, &most))
+            continue;
+        descend_stored(f, c, &p, enough);
+        if (p.ess > enough && p.elbo > best + wv_policy.component_margin_careful) {
+            best = p.elbo;
+            wv_partition_keep_component(&f->cells, c->j);
+        }
+    }
+    wv_cell_component_recall(f, c->j);
+    wv_arena_release(f->arena, mark);
+    return best > -INFINITY;
+}
+
 /* Whether the component is alone and that of the heaviest mode. */
 static bool heaviest(const wvgd_fit *f)
 {
@@ -1060,10 +1103,12 @@ static void fit_known(wvgd_fit *f, cell *c)
     set_component(f, c->j, c->mean, c->root);
     if (heaviest(f))
         take_heaviest(f, c->j);
-    else if (drawn(f, c))
-        choose_drawn(f, c);
-    if (!drawn(f, c))
-        use_stored(f, c);
+    if (!ended(f, c) || !choose_ended(f, c)) {
+        if (drawn(f, c))
+            choose_drawn(f, c);
+        else
+            use_stored(f, c);
+    }
     wv_partition_keep_component(&f->cells, c->j);
 }
 

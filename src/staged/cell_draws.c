@@ -79,6 +79,75 @@ wv_cell_sample wv_cell_draws_sample(wvgd_fit *f, size_t j, bool gradients)
     return s;
 }
 
+/* ---- where the density ends -------------------------------------------------------------------------------------- */
+static bool lacks_density(const wvgd_fit *f, size_t j)
+{
+    const wv_draws *d = &f->closing.draws;
+    for (size_t i = 0; i < d->n; i++)
+        if (d->cell[i] == j && !(d->log_p[i] > -INFINITY))
+            return true;
+    return false;
+}
+
+/* log sum of q/m over the stored draws of cell j without density. */
+static double log_sum_beyond(wvgd_fit *f, size_t j, const wv_gaussian *q)
+{
+    const wv_draws *d = &f->closing.draws;
+    size_t D = f->D, n = 0, most = wv_cell_draws_most(f, j), mark = wv_arena_mark(f->arena);
+    double *x = wv_arena_take(f->arena, most * D), *y = wv_arena_take(f->arena, most * D),
+           *log_m = wv_arena_take(f->arena, most), *log_u = wv_arena_take(f->arena, most);
+    for (size_t i = 0; i < d->n && n < most; i++)
+        if (d->cell[i] == j && !(d->log_p[i] > -INFINITY)) {
+            memcpy(x + n * D, d->x + i * D, D * sizeof *x);
+            log_m[n++] = d->log_m[i];
+        }
+    wv_gaussian_log_density(q, n, x, log_u, y, f->arena);
+    cblas_daxpy((int)n, -1.0, log_m, 1, log_u, 1);
+    double sum = wv_weights_lse(n, log_u);
+    wv_arena_release(f->arena, mark);
+    return sum;
+}
+
+double wv_cell_draws_coefficients(const wvgd_fit *f)
+{
+    double D = (double)f->D;
+    return 1 + 2 * D + (f->cells.shape.family == wv_family_get(WVGD_DIAG) ? 0 : D * (D - 1) / 2);
+}
+
+/* What draws with density tell of q, whose log sum over those without it is `beyond`. A fit of p coefficients to n
+ * draws that leaves them a variance V has added p V / n to their mean. */
+static wv_ended tell_ended(const wvgd_fit *f, const wv_judgement *a, double mean, double beyond)
+{
+    double p = wv_cell_draws_coefficients(f), all = (double)f->closing.draws.n, log_Z = a->elbo - mean,
+           share = 1 / (1 + exp(beyond - log(all) - log_Z));
+    bool ended = share < wv_policy.component_hardly_cut;
+    return (wv_ended){.ended = ended,
+                      .told = ended && a->ess > wv_policy.component_ended_draws * p,
+                      .ess = a->ess,
+                      .log_Z = {log_Z, sqrt(fmax(1 / a->ess - 1 / all, 0))},
+                      .mean = mean - p * a->variance / a->ess,
+                      .variance = a->variance};
+}
+
+wv_ended wv_cell_draws_ended(wvgd_fit *f, size_t j, const wv_gaussian *q)
+{
+    wv_ended e = {.ended = false};
+    if (!lacks_density(f, j))
+        return e;
+    size_t mark = wv_arena_mark(f->arena);
+    wv_cell_sample s = wv_cell_draws_sample(f, j, false);
+    double *log_q = wv_arena_take(f->arena, s.n), *u = wv_arena_take(f->arena, s.n),
+           *y = wv_arena_take(f->arena, s.n * f->D), mean = 0;
+    wv_gaussian_log_density(q, s.n, s.x, log_q, y, f->arena);
+    wv_judgement a = wv_cell_draws_judge(f, &s, log_q, u);
+    for (size_t i = 0; i < s.n && a.ess > 0; i++)
+        mean += u[i] * (s.log_p[i] - log_q[i]);
+    if (a.ess > 0)
+        e = tell_ended(f, &a, mean, log_sum_beyond(f, j, q));
+    wv_arena_release(f->arena, mark);
+    return e;
+}
+
 /* ---- in columns -------------------------------------------------------------------------------------------------- */
 /* Rows become columns from number n on. */
 static void turn(size_t D, size_t n, const double *const *row, double *columns)

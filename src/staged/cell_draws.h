@@ -30,6 +30,20 @@ wv_cell_sample wv_cell_draws_sample(wvgd_fit *f, size_t j, bool gradients);
 /* The same without gradients, in columns. */
 wv_cell_sample wv_cell_draws_columns(wvgd_fit *f, size_t j);
 
+/* Coefficients of log q for components q. */
+double wv_cell_draws_coefficients(const wvgd_fit *f);
+
+/* What stored draws tell of a Gaussian q in cell j where the density ends there, at a wall or a limit. */
+typedef struct {
+    bool ended;            /* it does, and cuts q off; false: nothing else is told */
+    bool told;             /* and enough draws stand for q to rely on the rest */
+    double ess;            /* draws of q on this side of the end that the stored ones are worth */
+    wvgd_estimate log_Z;   /* log mass of q in the cell on this side, */
+    double mean, variance; /* and log p~ - log q there; the mean less what a fit to the same draws adds to it */
+} wv_ended;
+
+wv_ended wv_cell_draws_ended(wvgd_fit *f, size_t j, const wv_gaussian *q);
+
 /* Mean[D] and root[D][D] of the posterior in the cell, from draws in columns with weights u[n]. False: there is none.
  */
 bool wv_cell_draws_moments(wvgd_fit *f, const wv_cell_sample *s, const double *u, double *mean, double *root);

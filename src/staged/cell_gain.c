@@ -13,6 +13,8 @@
  * regression explains, less what it would explain of noise. Only where neither excludes a bad fit are free draws made.
  * Then both estimates count, by their errors. Where the component is all of the mixture free draws would show nothing:
  * then the gain is not known beyond that variance.
+ *
+ * Where the density ends in the cell, neither the mixture nor free draws know where: there stored draws alone tell.
  */
 #include "staged/cell_gain.h"
 #include "fit.h"
@@ -374,13 +376,11 @@ static double stored_error(const regression *r, double gain)
     return sqrt(squares) / 2;
 }
 
-/* False: the stored draws are too few to tell, or the component lies elsewhere. */
-static bool look_at_stored(wvgd_fit *f, size_t j, direction *g, regression *r)
+/* By so many stored draws. False: they are too few to tell. */
+static bool look_at_stored(wvgd_fit *f, size_t j, size_t wanted, direction *g, regression *r)
 {
-    if (f->cells.around[j] > 0)
-        return false;
     size_t D = f->D;
-    weighted w = some_stored(f, j, (size_t)(wv_policy.gain_check_look + wv_policy.gain_check_look_each * (double)g->p));
+    weighted w = some_stored(f, j, wanted);
     double *mean = wv_arena_take(f->arena, D), *root = wv_arena_take(f->arena, D * D),
            *leverage = wv_arena_take(f->arena, w.n);
     bool own = f->cells.shape.family == wv_family_get(WVGD_FULL),
@@ -521,11 +521,27 @@ static bool nothing_hidden(const half_variance *all, const regression *r)
            wv_policy.verdict_gain;
 }
 
+/* Where the density ends in the cell, which free draws do not know: by the stored ones, unless the evaluated ones vary
+ * more. */
+static wvgd_estimate gain_where_ended(wvgd_fit *f, size_t j, const half_variance *all)
+{
+    direction g = direction_of(f);
+    regression r;
+    bool told = look_at_stored(f, j, wv_cell_draws_most(f, j), &g, &r) && !(all->least > (r.explained + r.rest) / 2);
+    return told ? estimate_of(&r, NULL) : (wvgd_estimate){NAN, NAN};
+}
+
 wvgd_estimate wv_cell_gain(wvgd_fit *f, size_t j, size_t n, const double *x, const double *log_p)
 {
     size_t mark = wv_arena_mark(f->arena);
     half_variance all = look_at_evaluated(f, j, n, x, log_p);
+    wv_gaussian q = wv_partition_component(&f->cells, j);
     wvgd_estimate gain = {0, all.most / wv_policy.verdict_errors};
+    if (wv_cell_draws_ended(f, j, &q).told) {
+        gain = gain_where_ended(f, j, &all);
+        wv_arena_release(f->arena, mark);
+        return gain;
+    }
     if (!isfinite(all.most))
         return (wvgd_estimate){NAN, NAN};
     if (all.most < wv_policy.gain_check_small)
@@ -533,8 +549,9 @@ wvgd_estimate wv_cell_gain(wvgd_fit *f, size_t j, size_t n, const double *x, con
     direction g = direction_of(f);
     regression r;
     measured m;
-    wv_gaussian q = wv_partition_component(&f->cells, j);
-    bool told = look_at_stored(f, j, &g, &r), hidden = !(told && nothing_hidden(&all, &r));
+    size_t look = (size_t)(wv_policy.gain_check_look + wv_policy.gain_check_look_each * (double)g.p);
+    bool told = !(f->cells.around[j] > 0) && look_at_stored(f, j, look, &g, &r), /* or the component lies elsewhere */
+        hidden = !(told && nothing_hidden(&all, &r));
     if (hidden && (told || !wv_mixture_is(&f->mix, &q))) {
         weighted asked = evaluated(f, n, x, log_p);
         bool both = measure(f, j, &g, &asked, &m),

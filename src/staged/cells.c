@@ -564,8 +564,11 @@ static void weigh_component(wvgd_fit *f, void *context, size_t j)
         sum += u[i];
         mean += u[i] * d[i];
     }
+    wv_gaussian q = wv_partition_component(&f->cells, j);
     bool some = sum > 0 && f->cells.log_Z[j] > -INFINITY;
-    wv_partition_set_elbo(&f->cells, j, some ? mean / sum + f->cells.log_Z[j] : -INFINITY);
+    wv_ended e = wv_cell_draws_ended(f, j, &q);
+    double log_Z = e.told ? e.log_Z.value : f->cells.log_Z[j];
+    wv_partition_set_elbo(&f->cells, j, some ? mean / sum + log_Z : -INFINITY);
     wv_arena_release(f->arena, mark);
 }
 

@@ -179,7 +179,7 @@ static void aim(const wv_step *s, const wv_update *c, const local *l, target *t)
 {
     t->limited = false;
     for (size_t i = 0; i < s->D; i++) {
-        double W = l->W[i], most = 1 - wv_policy.update_flattest / (W * W);
+        double W = l->W[i], most = 1 - wv_update_floor(c) / (W * W);
         t->X[i] = l->a2[i] / (W * W) + 1;
         t->d0[i] = l->a1[i] / W + l->at[i];
         t->changed[i] = W * W * fmax(t->X[i] - most, 0);
@@ -332,7 +332,7 @@ wv_update_result wv_diagonal_large(const wv_step *s, const wv_update *c)
         double w = l.W[i], P0 = w * w, h1 = -w * l.at[i];
         result.kl += (l.a1[i] - h1) * (l.a1[i] - h1) / 2 + (l.a2[i] + P0) * (l.a2[i] + P0) / 4;
         double wanted = P0 - c->rho * (l.a2[i] + P0), P = clamp(wanted, P0 / most_change, INFINITY);
-        P = c->truncated ? fmax(P, wv_policy.update_flattest) : P;
+        P = c->truncated ? fmax(P, wv_update_floor(c)) : P;
         double location = (h1 + c->rho * (l.a1[i] - h1)) / P;
         P = fmin(P, P0 * most_change);
         double moved = clamp(l.at[i] + w * location, -most_change, most_change);

@@ -4,6 +4,7 @@
 #define WV_STEP_H
 #include "arena.h"
 #include "gaussian.h"
+#include "policy.h"
 #include "wvgd.h"
 #include <stdbool.h>
 
@@ -33,7 +34,8 @@ typedef struct wv_update {
     const wv_update_moments *moments; /* in place of x, log_p and grad, for natural steps of full components that
                                        * are not truncated; or NULL */
     double ess;                       /* of u */
-    bool truncated;                   /* the cell cuts q_j noticeably */
+    bool truncated;                   /* the cell cuts q_j noticeably, */
+    bool ended;                       /* and so does the end of the density */
     const double *precondition;       /* Cholesky factor [D][D] of a full covariance for the steps of a diagonal
                                        * component's mean, or NULL */
     double rho;                       /* share of the step to take */
@@ -44,6 +46,12 @@ typedef struct wv_update {
 static inline bool wv_update_diagonal(const wv_update *c)
 {
     return c->family == wv_family_get(WVGD_DIAG);
+}
+
+/* What the precision of a truncated component keeps, in units of its cell. */
+static inline double wv_update_floor(const wv_update *c)
+{
+    return c->ended ? wv_policy.update_flattest_ended : wv_policy.update_flattest;
 }
 
 typedef struct {

@@ -95,11 +95,11 @@ static bool keep_floor(const wv_step *s, const wv_update *c, wv_quadratic *l)
         for (size_t k = 0; k < D; k++)
             l->S[i * D + k] = (i == k) - (l->X[i * D + k] + l->X[k * D + i]) / 2;
     change_units(l, l->S, l->W, P);
-    bool above = wv_dense_above(D, P, 1, wv_policy.update_flattest, l->S2), ok = true;
+    bool above = wv_dense_above(D, P, 1, wv_update_floor(c), l->S2), ok = true;
     if (!above) {
         wv_dense_mirror(D, P);
         memcpy(changed, P, D * D * sizeof *changed);
-        ok = limit(s, l, wv_policy.update_flattest, INFINITY, P);
+        ok = limit(s, l, wv_update_floor(c), INFINITY, P);
     }
     if (!above && ok) {
         for (size_t i = 0; i < D * D; i++)
