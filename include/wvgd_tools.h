@@ -235,8 +235,8 @@ typedef struct {
 wvgd_status wvgd_session_predict(wvgd_session *session, const char *data, size_t draws, const wvgd_prediction **row,
                                  size_t *rows, wvgd_error *error);
 
-/* The same as CSV with a header, mean,sd,q5,q50,q95,lower,upper, in a file that appears whole or not at all; path NULL:
- * to stream. */
+/* The same as CSV with a header, mean,sd,q5,q50,q95,lower,upper, rounded to five digits of the sd, in a file that
+ * appears whole or not at all; path NULL: to stream. */
 wvgd_status wvgd_session_write_predictions(wvgd_session *session, const char *data, size_t draws, const char *path,
                                            FILE *stream, wvgd_error *error);
 
