@@ -379,7 +379,7 @@ static void refuses_data(void **unused)
         {"y ~ offset(log(x))", 5, ":3: offset(log(x)) is not a number"},
         {"log(x) ~ y", 1, ":3: log(x) is not a number"}, /* not finite: the response, too */
         {"y ~ scale(flat)", 5, "constant"},
-        {"y ~ poly(flat, 1)", 5, "a polynomial of degree 1 takes more than 1 different values"},
+        {"y ~ poly(flat, 1)", 5, "a polynomial of degree 1 needs more than 1 different values"},
         {"y ~ poly(intercept, 6)", 5, "has 6"},
         {"y ~ factor(flat)", 5, "factor(flat) is the same in all rows: expected two levels"},
         {"y ~ x + intercept", 9, "two coefficients would be called \"intercept\""},

@@ -548,7 +548,7 @@ static int check_degree(design *d, const rows_of *r, int n, const double *x, dou
     free(all);
     return different > k ? 0
                          : refuse_node(d->m, n, EX_DATAERR, f,
-                                       "a polynomial of degree %zu takes more than %zu different values: %.200s has "
+                                       "a polynomial of degree %zu needs more than %zu different values: %.200s has "
                                        "%zu",
                                        k, k, r->csv->path, different);
 }
