@@ -42,18 +42,6 @@ static int make_line(wvgd_model *model)
     return target_mixture_1d(model, 3, weight, mean, sd);
 }
 
-static int make_skewed(wvgd_model *model)
-{
-    const double shapes[] = {2, 8, 2, 8, 2, 8};
-    return target_log_gamma(model, 6, shapes);
-}
-
-static int make_student(wvgd_model *model)
-{
-    const double mean[] = {0, 1, -1}, scale[] = {1, 0.5, 0, 0.5, 2, 0, 0, 0, 0.3}, weight = 1;
-    return target_student_mixture(model, 3, 1, 5, &weight, mean, scale);
-}
-
 static int make_funnel(wvgd_model *model)
 {
     return target_funnel(model, 3, 1);
@@ -90,9 +78,9 @@ static const fit_row FITS[] = {
     {make_overlap, "particles=6 family=lowrank rank=1", 2},
     {make_overlap, "particles=2 cells=soft components=3 evidence-se=0.01", 1},
     {make_line, "particles=6", 2},
-    {make_skewed, "particles=3 family=lowrank rank=2 cost=l1", 1},
-    {make_skewed, "particles=3 family=diag cells=soft", 1},
-    {make_student, "particles=3 cost=lp power=1.5", 1},
+    {target_skewed, "particles=3 family=lowrank rank=2 cost=l1", 1},
+    {target_skewed, "particles=3 family=diag cells=soft", 1},
+    {target_student, "particles=3 cost=lp power=1.5", 1},
     {make_funnel, "particles=3 cost=mahalanobis", 2},
     {make_valley, "particles=4", 1},
     {make_gaussian, "particles=3 family=diag", 1},
@@ -104,7 +92,7 @@ static const fit_row FITS[] = {
     {make_banana, "solver=joint particles=3 family=diag estimator=score cost=l1 init=normal max-iter=40", 1},
     {make_modes, "solver=joint particles=3 estimator=reparam sampler=reject cost=lp max-iter=40", 1},
     {make_modes, "solver=joint particles=3 cost=callback max-iter=30", 1},
-    {make_skewed, "solver=joint particles=1 max-iter=200", 1},
+    {target_skewed, "solver=joint particles=1 max-iter=200", 1},
     {make_overlap, "solver=joint particles=40 family=diag cost=sqeuclid init=normal max-iter=8 draws=32", 1},
 };
 enum { ROWS = sizeof FITS / sizeof *FITS };

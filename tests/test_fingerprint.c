@@ -67,18 +67,6 @@ static int make_modes(wvgd_model *model)
     return target_mixture_random(model, 2, 3, 4.0, 5);
 }
 
-static int make_skewed(wvgd_model *model)
-{
-    const double shapes[] = {2, 8, 2, 8, 2, 8};
-    return target_log_gamma(model, 6, shapes);
-}
-
-static int make_student(wvgd_model *model)
-{
-    const double mean[] = {0, 1, -1}, scale[] = {1, 0.5, 0, 0.5, 2, 0, 0, 0, 0.3}, weight = 1;
-    return target_student_mixture(model, 3, 1, 5, &weight, mean, scale);
-}
-
 static int make_wide(wvgd_model *model)
 {
     return target_gaussian_random(model, 160, 100, 3, true);
@@ -158,10 +146,10 @@ typedef struct {
 static const row ROWS[] = {
     {"banana", make_banana, "particles=4 cost=own", "particles=3 cost=sqeuclid family=diag"},
     {"modes", make_modes, "particles=5 family=diag cost=sqeuclid", "particles=2 cost=l1"},
-    {"skewed", make_skewed, "particles=3 family=lowrank rank=2 cost=l1", NULL},
-    {"skewed-diag", make_skewed, "particles=3 family=diag cells=soft", NULL},
-    {"one-particle", make_skewed, "particles=1 evidence-se=0.01", "particles=20"},
-    {"student", make_student, "particles=3 cost=lp power=1.5 seed=2", NULL},
+    {"skewed", target_skewed, "particles=3 family=lowrank rank=2 cost=l1", NULL},
+    {"skewed-diag", target_skewed, "particles=3 family=diag cells=soft", NULL},
+    {"one-particle", target_skewed, "particles=1 evidence-se=0.01", "particles=20"},
+    {"student", target_student, "particles=3 cost=lp power=1.5 seed=2", NULL},
     {"callback", make_modes, "particles=3 cost=callback", NULL},
     {"mixture", make_mixture, "particles=4 components=2 evidence-se=0.003", NULL},
     {"cancer", make_cancer, "particles=5", "particles=2 family=diag"},

@@ -44,12 +44,6 @@ static int make_modes(wvgd_model *model)
     return target_mixture_random(model, 2, 3, 4, 5);
 }
 
-static int make_skewed(wvgd_model *model)
-{
-    const double shapes[] = {2, 8, 2, 8, 2, 8};
-    return target_log_gamma(model, 6, shapes);
-}
-
 static int make_wide(wvgd_model *model)
 {
     return target_gaussian_random(model, 140, 10, 3, true);
@@ -262,8 +256,8 @@ static void fits(void **state)
     job jobs[] = {
         {make_banana, "particles=4 cost=own", "particles=3 cost=sqeuclid family=diag", ""},
         {make_modes, "particles=5 family=diag cost=sqeuclid", "particles=2 cost=l1", ""},
-        {make_skewed, "particles=3 family=lowrank rank=2 cost=l1", NULL, ""},
-        {make_skewed, "particles=3 cells=soft cost=lp power=1.5", NULL, ""},
+        {target_skewed, "particles=3 family=lowrank rank=2 cost=l1", NULL, ""},
+        {target_skewed, "particles=3 cells=soft cost=lp power=1.5", NULL, ""},
         {make_modes, "particles=3 cost=callback", NULL, ""},
         {make_modes, "particles=60 cost=mahalanobis", NULL, ""},
         {make_logistic, "particles=2", NULL, ""},
@@ -293,7 +287,7 @@ static void workers(void **state)
     assert_int_equal(pthread_attr_init(&small), 0);
     assert_int_equal(pthread_attr_setstacksize(&small, STACK), 0);
     assert_int_equal(pthread_setattr_default_np(&small), 0);
-    job jobs[] = {{make_skewed, "particles=3 family=full threads=2 cost=sqeuclid", NULL, ""},
+    job jobs[] = {{target_skewed, "particles=3 family=full threads=2 cost=sqeuclid", NULL, ""},
                   {make_middle, "particles=2 starts=2 threads=2", NULL, ""},
                   {make_modes, "solver=joint particles=3 family=diag max-iter=20 threads=2", NULL, ""}};
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)

@@ -693,3 +693,15 @@ double target_smooth_cost(void *self, size_t dim, const double *a, const double 
     }
     return sum;
 }
+
+int target_skewed(wvgd_model *model)
+{
+    const double shapes[] = {2, 8, 2, 8, 2, 8};
+    return target_log_gamma(model, 6, shapes);
+}
+
+int target_student(wvgd_model *model)
+{
+    const double mean[] = {0, 1, -1}, scale[] = {1, 0.5, 0, 0.5, 2, 0, 0, 0, 0.3}, weight = 1;
+    return target_student_mixture(model, 3, 1, 5, &weight, mean, scale);
+}

@@ -81,4 +81,7 @@ double target_smooth_cost(void *self, size_t dim, const double *a, const double 
  * density, relative to 1 + the gradient's size. NAN if the model fails. */
 double target_gradient_error(const wvgd_model *model, size_t n, const double *z);
 
+/* Log-gammas of shapes 2, 8, 2, 8, 2, 8; one Student-t with 5 degrees of freedom in three dimensions. */
+int target_skewed(wvgd_model *model);
+int target_student(wvgd_model *model);
 #endif
