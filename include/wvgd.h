@@ -240,7 +240,7 @@ typedef struct wvgd_results {
     wvgd_estimate distortion; /* D = E min_j c(z_j, z) */
     double ess;               /* effective final draws, */
     size_t closing_draws;     /* out of so many */
-    double pareto_k;          /* of their weights; NAN: too few, or too even to have a tail that matters */
+    double pareto_k;          /* of their weights; NAN: too few, too even to have a tail that matters, or with states */
     double pareto_k_limit;    /* reliable below this: min(1 - 1/log10 n, 0.7) */
     double meanfield_gap;     /* diag: nats that a diagonal Gaussian must lose, predicted; NAN: unknown */
 

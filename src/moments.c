@@ -593,11 +593,12 @@ typedef struct {
     double v, vr, vv, vvr, vvrr;
 } far_sums;
 
-/* nu by the mean of r, less a standard error. */
+/* nu by the mean of r, less a standard error; -INFINITY: this is so large that they tell nothing. */
 static double degrees(const far_sums *s)
 {
-    double mean = s->vr / s->v, square = s->vvrr - 2 * mean * s->vvr + mean * mean * s->vv;
-    return -mean - 1 - sqrt(fmax(square, 0)) / s->v;
+    double mean = s->vr / s->v, square = s->vvrr - 2 * mean * s->vvr + mean * mean * s->vv,
+           se = sqrt(fmax(square, 0)) / s->v;
+    return se <= wv_policy.tail_slope_noise ? -mean - 1 - se : -INFINITY;
 }
 
 /* Draws that are so far off that those beyond any of them have less than tail_slope_far of the weight, and some more,
@@ -623,7 +624,8 @@ static size_t find_far(size_t n, double *off, const double *v, uint32_t *far)
  * falls like |x_k|^-(nu + 1), r = (x_k - mean) d.g has the mean -(nu + 1), for g the gradients and any d with d_k = 1.
  * Here d is the regression of all coordinates on x_k, which in a Gaussian leaves no noise. The largest nu counts, of
  * shares of the posterior beyond some distance: there may be a wide mode of little mass. k = 2 / nu, which is too large
- * by as much as tails are not yet a power there. NAN: too few draws are far out. */
+ * by as much as tails are not yet a power there. NAN: too few draws are far out, or slopes along bent ridges scatter
+ * too much. */
 static double slope_tail(const wv_moments_input *in, size_t k, const double *mean, const double *d)
 {
     size_t n = in->draws->n, D = in->D, mark = wv_arena_mark(in->arena);
@@ -651,7 +653,7 @@ static double slope_tail(const wv_moments_input *in, size_t k, const double *mea
         nu = fmax(nu, degrees(&s));
     }
     wv_arena_release(in->arena, mark);
-    return last > 0 ? 2 / fmax(nu, wv_policy.tail_slope_least) - wv_policy.tail_slope_excess : NAN;
+    return nu > -INFINITY ? 2 / fmax(nu, wv_policy.tail_slope_least) - wv_policy.tail_slope_excess : NAN;
 }
 
 /* Tail indices of the coordinates are no less than slopes say, where their sds have errors worth a warning. */

@@ -58,7 +58,7 @@ double wv_posterior_smooth(wv_closing *c, wv_arena *arena)
     double k = wv_weights_pareto_k(n, log_w, smooth, arena);
     wv_closing_set_smooth(c, smooth);
     wv_arena_release(arena, mark);
-    return k;
+    return c->draws.states ? NAN : k;
 }
 
 void wv_posterior_diagnose(const wv_closing *c, size_t N, const double *beta, wv_cell_diagnostics to, wv_arena *arena)

@@ -169,6 +169,7 @@ static void a_hopeless_proposal_is_replaced(void **state)
             for (size_t i = 0; i < 2 * PAIRS; i++) {
                 assert_near(r.mean[i], i % 2 ? 2 : 1, 6 * r.mcse[i]);
                 assert_near(sqrt(r.var[i]), i % 2 ? sqrt(6.1) : 1, 6 * r.sd_se[i]);
+                assert_false(r.tail_k[i] > r.tail_k_limit); /* squares of normals: 0 */
             }
         }
         wvgd_free(fit);
@@ -237,6 +238,7 @@ static void draws_count_where_a_part_is_missing(void **state)
         assert_string_equal(r.finish, "settled");
         if (r.reliable && r.modes > 1)
             assert_true(says(&r, "chains walk from one to the other") && !says(&r, "modes have been missed"));
+        assert_true(isnan(r.pareto_k)); /* no weight of draws and states is beyond a limit */
         bridged += r.finish_missing > 0.1 && r.finish_rungs == 0 && r.finish_states < r.closing_draws;
         assert_near(r.evidence.value, truth, 4 * r.evidence.se);
         for (size_t i = 0; i < SHELL; i++)

@@ -132,10 +132,13 @@ static bool trial_useful(const wvgd_fit *f, size_t trial, double share)
     return wv_decide_trial_useful(f->growth.trial_ess, trial, share);
 }
 
-/* Does Pareto k-hat of the draws from this one on say that tails are not covered? */
+/* Does Pareto k-hat of the draws from this one on say that tails are not covered? With states among them no weight is
+ * beyond n/n2 (finisher.c). */
 static bool uncovered_from(wvgd_fit *f, size_t first)
 {
     const wv_draws *b = &f->closing.draws;
+    if (b->states)
+        return false;
     size_t n = b->n - first, mark = wv_arena_mark(f->arena);
     double *log_w = wv_arena_take(f->arena, n);
     for (size_t i = 0; i < n; i++)
