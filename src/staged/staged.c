@@ -176,9 +176,11 @@ static wv_stage begin_trial(wvgd_fit *f)
     return WV_TRIAL;
 }
 
-/* The proposal is final, and the size of the closing batch is fixed. */
+/* The proposal is final, and the size of the closing batch is fixed. Whatever its draws or chains show, no map is
+ * looked for any more. */
 static wv_stage begin_close(wvgd_fit *f)
 {
+    wv_bent_forget(f);
     double least = least_final(f, f->closing.draws.n, 1), wanted = f->stop == WVGD_RUNNING ? f->growth.wanted : 0;
     if (wv_decide_draws_expensive(prices(f), f->growth.wanted))
         wv_follow_all(f);
@@ -491,11 +493,10 @@ static wv_stage after_trial(wvgd_fit *f)
         return WV_BEND;
     if (next == WV_DECIDE_GROW && !has_gradients(f) && !f->recent.n) /* what to split by, or to bend, comes first */
         return begin_fit(f, false);
-    if (next != WV_DECIDE_GROW) /* after growth a trial may still show that the evidence is expensive */
-        wv_bent_forget(f);
     switch (next) {
     case WV_DECIDE_GROW: return grow(f, 0, e) ? begin_fit(f, has_gradients(f)) : begin_close(f);
     case WV_DECIDE_PROBE:
+        wv_bent_forget(f); /* not while trials show that the evidence is expensive: growth may not help */
         f->growth.probes++;
         f->growth.probe_elbo = f->fitting.elbo;
         f->growth.probe_K = f->mix.K;
