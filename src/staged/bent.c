@@ -398,7 +398,7 @@ void wv_bent_moments(wvgd_fit *f, const wv_moments_known *to)
     wv_arena_release(f->arena, mark);
 }
 
-double wv_bent_log_density(wvgd_fit *f, const double *x)
+double wv_bent_log_density(wvgd_fit *f, const double *x, double *stretched)
 {
     size_t mark = wv_arena_mark(f->arena);
     double *u = wv_arena_take(f->arena, f->D), *spare = wv_arena_take(f->arena, f->D), log_m, log_det = 0;
@@ -409,5 +409,7 @@ double wv_bent_log_density(wvgd_fit *f, const double *x)
         memcpy(u, x, f->D * sizeof *u);
     wv_staged_closing_log_density(f, 1, u, &log_m);
     wv_arena_release(f->arena, mark);
+    if (stretched)
+        *stretched = log_det;
     return log_m - log_det;
 }

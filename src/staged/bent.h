@@ -68,6 +68,6 @@ void wv_bent_free_moments(const wv_map_draws *d, const wv_moments_known *to, wv_
 /* The same of the fit's mixture in u. */
 void wv_bent_moments(wvgd_fit *f, const wv_moments_known *to);
 
-/* Log density of the closing proposals at a point of the user's. */
-double wv_bent_log_density(wvgd_fit *f, const double *x);
+/* Log density of the closing proposals at a point of the user's; *log_det <- that of the map there, if asked for. */
+double wv_bent_log_density(wvgd_fit *f, const double *x, double *log_det);
 #endif

@@ -101,12 +101,12 @@ bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running)
 {
     struct {
         size_t phase, starts, wide, climbed, again_starts, again_climbed, judged, idle, refused, slabs, slab_starts,
-            ends, scales;
+            ends, scales, uncovered;
     } s = {e->phase, e->starts,  e->wide,  e->climbed,     e->again_starts, e->again_climbed, e->judged,
-           e->idle,  e->refused, e->slabs, e->slab_starts, e->ends,         e->scales};
+           e->idle,  e->refused, e->slabs, e->slab_starts, e->ends,         e->scales,        e->uncovered};
     wv_archive_values(a, &s, sizeof s);
-    if (s.phase > WV_EXPLORED || (s.judged && s.judged >= e->paths) || s.ends > WV_ENDS || s.scales > 1 ||
-        (running && !e->frame))
+    if (s.phase > WV_EXPLORED || (s.judged && s.judged >= e->paths) || s.ends > WV_ENDS || s.uncovered > WV_UNCOVERED ||
+        s.scales > 1 || (running && !e->frame))
         return wv_archive_refuse(a);
     for (size_t i = 0; i < WV_ENDS; i++)
         if (!archive_end(&e->end[i], a))
@@ -128,11 +128,14 @@ bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running)
         e->slab_starts = s.slab_starts;
         e->ends = s.ends;
         e->scales = s.scales;
+        e->uncovered = s.uncovered;
         e->turned = false;
     }
     size_t paths = running ? e->paths : 0;
     wv_archive_array(a, e->frame, running ? e->size : 0);
     wv_archive_array(a, e->end_x, running ? s.ends * e->D : 0);
+    wv_archive_array(a, e->uncovered_p, s.uncovered);
+    wv_archive_array(a, e->uncovered_w, s.uncovered);
     wv_archive_array(a, e->path_x, paths * e->D);
     wv_archive_array(a, e->path_p, paths * e->D);
     wv_archive_array(a, e->path_grad, paths * e->D);
@@ -384,7 +387,7 @@ void wv_explore_again(wvgd_fit *f)
     wv_explore *e = &f->explore;
     memset(e->memory, 0, (size_t)(e->frame_turned + e->size - e->memory) * sizeof *e->memory);
     memset(e->end, 0, sizeof e->end);
-    e->ends = 0;
+    e->ends = e->uncovered = 0;
     e->turned = false;
     wv_images_forget(&f->images);
     e->again_starts = e->starts;
@@ -835,19 +838,28 @@ static bool steeper(wvgd_fit *f, size_t m, double distance, const double *g)
     return steep;
 }
 
+/* A start is noted at which p~/(m Z) is so large that final draws do not cover what is there. */
+static void note_uncovered(wv_explore *e, double log_w, double log_p)
+{
+    if (!(log_w > wv_policy.probe_uncovered) || e->uncovered == WV_UNCOVERED)
+        return;
+    e->uncovered_p[e->uncovered] = log_p;
+    e->uncovered_w[e->uncovered++] = log_w;
+}
+
 /* Once there is a mixture, path k ends where it starts if final draws would represent what is there, and no slope leads
  * to something narrow. */
 static void foretell(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
 {
     wv_path *p = &f->explore.path[k];
-    double log_m, distance;
+    double log_w, distance, log_det;
     size_t m = 0;
     if (!f->explore.again_starts || !p->active)
         return;
     wv_modes_predict(f, x, &m, &distance);
-    log_m = wv_bent_log_density(f, x);
-    if (log_p - log_m - f->outcome.evidence.value > wv_policy.explore_represented ||
-        (p->above > 0 && steeper(f, m, distance, g)))
+    log_w = log_p - wv_bent_log_density(f, x, &log_det) - f->outcome.evidence.value;
+    note_uncovered(&f->explore, log_w, log_p + log_det);
+    if (log_w > wv_policy.explore_represented || (p->above > 0 && steeper(f, m, distance, g)))
         return;
     p->hit = (int)m;
     wv_ascent_end(f, k, true);

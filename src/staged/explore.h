@@ -6,7 +6,8 @@
 #include "staged/starts.h"
 #include "wvgd.h"
 
-enum { WV_ENDS = 16 }; /* ends of ascents remembered that were no modes */
+enum { WV_ENDS = 16 };      /* ends of ascents remembered that were no modes */
+enum { WV_UNCOVERED = 64 }; /* starts remembered that a mixture does not cover */
 
 /* What exploration is doing: paths climb; one that has ended is judged by a few draws; its Gaussian is fitted; images
  * of modes are looked at. */
@@ -35,6 +36,9 @@ typedef struct {
     size_t slab_starts; /* starts when the last of them was looked at */
     size_t ends;
     wv_end end[WV_ENDS];
+    size_t uncovered;                 /* starts that the final draws do not cover: */
+    double uncovered_p[WV_UNCOVERED]; /* log p~ in the coordinates of the draws, */
+    double uncovered_w[WV_UNCOVERED]; /* and log p~/(m Z) there */
     size_t paths;                     /* in one wave */
     wv_path *path;                    /* [paths] */
     double *frame;                    /* [size] root of the metric of the ascents under way */

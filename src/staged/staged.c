@@ -324,7 +324,7 @@ static double stands_above(wvgd_fit *f, size_t m, double log_z)
     const double half_log_2pi = 0.918938533204672741780;
     const double *x = f->modes.x + m * f->D, *root = f->modes.root + m * f->D * f->D;
     double top = f->modes.mode[m].elbo - wv_family_get(WVGD_FULL)->log_det(f->D, 0, root) - (double)f->D * half_log_2pi;
-    return top - wv_bent_log_density(f, x) - log_z;
+    return top - wv_bent_log_density(f, x, NULL) - log_z;
 }
 
 static bool mode_matters(const wvgd_fit *f, size_t m, double log_z)
@@ -641,6 +641,17 @@ static size_t new_modes(wvgd_fit *f, size_t *mode)
     return n;
 }
 
+/* Whether starts have met density that the final draws do not cover. A map may leave aside what it does not follow,
+ * where neither draws nor walks in u get. */
+static bool leaves_aside(const wvgd_fit *f)
+{
+    const wv_explore *e = &f->explore;
+    bool aside = false;
+    for (size_t i = 0; i < e->uncovered && !aside; i++)
+        aside = wv_decide_point_matters(e->uncovered_w[i], below(f, e->uncovered_p[i]));
+    return aside && f->bend.on && f->stop == WVGD_RUNNING;
+}
+
 /* Modes that are new join the mixture, in x: a bend is for one. */
 static wv_stage after_seek(wvgd_fit *f)
 {
@@ -655,7 +666,9 @@ static wv_stage after_seek(wvgd_fit *f)
     for (size_t i = 0; i < n && f->mix.K < f->mix.room; i++)
         put_back(f, mode[i]);
     wv_arena_release(f->arena, mark);
-    return f->mix.K > K ? begin_fit(f, false) : begin_certificate(f);
+    if (f->mix.K > K)
+        return begin_fit(f, false);
+    return leaves_aside(f) ? give_up_bend(f) : begin_certificate(f);
 }
 
 static wv_stage after_certificate(wvgd_fit *f)
