@@ -472,6 +472,12 @@ static bool stalled(const wvgd_fit *f, const wv_path *p)
     return (double)p->stalls >= wv_policy.ascent_stalls && p->slope < wv_policy.ascent_level + noise(f);
 }
 
+/* Is a path that no step leads higher at a top? There rounding hides what is left to rise. */
+static bool level(const wv_path *p)
+{
+    return (double)p->stalls >= wv_policy.ascent_stalls && p->slope < wv_policy.ascent_flat;
+}
+
 static void accept_trial(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
 {
     wv_path *p = &f->explore.path[k];
@@ -580,6 +586,16 @@ static void await_gradient(wvgd_fit *f, size_t k, double log_p, const double *x)
     wv_ascent_end(f, k, true);
 }
 
+/* A shorter step than the one that has led down to this density: half of it, which may come to another top; where that
+ * has been tried often, to the top of the parabola with the path's slope, for the density is far narrower than thought.
+ */
+static double shorter(const wv_path *p, double log_p)
+{
+    double rise = p->step * p->slope, share = rise / (2 * (rise - (log_p - p->log_p)));
+    bool narrow = (double)p->looks > wv_policy.ascent_halvings && log_p > -INFINITY;
+    return p->step * (narrow ? fmin(fmax(share, wv_policy.ascent_shortest), 0.5) : 0.5);
+}
+
 /* Weak Wolfe conditions by bisection. */
 void wv_ascent_advance(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
 {
@@ -603,14 +619,14 @@ void wv_ascent_advance(wvgd_fit *f, size_t k, double log_p, const double *x, con
     } else if (++p->looks >= most || blocked(p)) {
         p->feeling = f->dense && blocked(p);
         if (!p->feeling)
-            wv_ascent_end(f, k, false);
+            wv_ascent_end(f, k, level(p));
         return;
     } else {
         if (rises)
             p->low = p->step;
         else
             p->high = p->step;
-        p->step = p->high == INFINITY ? 2 * p->step : (p->low + p->high) / 2;
+        p->step = p->high == INFINITY ? 2 * p->step : p->low > 0 ? (p->low + p->high) / 2 : shorter(p, log_p);
     }
     if (p->active && ((double)p->evaluations >= most_evaluations(f, p) || out_of_range(f, k)))
         wv_ascent_end(f, k, false);
