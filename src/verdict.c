@@ -140,8 +140,9 @@ static void about_certificate(wvgd_fit *f)
     if (c->result == WV_CERTIFICATE_FAILED && !wv_finisher_has_states(f))
         say(f,
             "%zu of %zu walks found a density of more than %.0f times what the draws say, so a part of the posterior "
-            "is missing: %s",
-            c->outside, c->walks, exp(c->limit), remedy(f));
+            "is missing%s: %s",
+            c->outside, c->walks, exp(c->limit),
+            c->failures > 1 ? ", and components where earlier walks found some have not helped" : "", remedy(f));
 }
 
 /* Chains that would complete the fit are too expensive, or do not agree with each other. */
@@ -550,7 +551,8 @@ static void in_favour_of_draws(wvgd_fit *f)
         say(f, "%zu of %zu walks from the final draws left the approximation, too seldom to matter", c->outside,
             c->walks);
     else
-        say(f, "%zu walks from the final draws found no mass outside the approximation", c->walks);
+        say(f, "%zu walks from the final draws found no mass outside the approximation%s", c->walks,
+            c->failures ? ", which has grown where earlier ones found some" : "");
 }
 
 static void in_favour(wvgd_fit *f)

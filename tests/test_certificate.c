@@ -192,6 +192,53 @@ static void a_wrong_fit_is_refused(void **state)
     wvgd_model_close(&model);
 }
 
+/* A fifth of the mass in a tail six times as wide along one of twelve coordinates. */
+enum { LONG = 12 };
+static const double long_share = 0.2, long_wide = 6;
+
+static double long_tail(void *self, const double *z, double *grad)
+{
+    (void)self;
+    double core = log(1 - long_share) - z[0] * z[0] / 2,
+           tail = log(long_share / long_wide) - z[0] * z[0] / (2 * long_wide * long_wide), top = fmax(core, tail),
+           sum = top + log(exp(core - top) + exp(tail - top)), rest = 0;
+    for (size_t i = 1; i < LONG; i++) {
+        rest += z[i] * z[i] / 2;
+        if (grad)
+            grad[i] = -z[i];
+    }
+    if (grad)
+        grad[0] = -z[0] * (exp(core - sum) + exp(tail - sum) / (long_wide * long_wide));
+    return sum - rest;
+}
+
+/* Where walks have found mass that the mixture lacks it grows, and the verdict says so: some fits of a core in a long
+ * tail find it in this way alone. */
+static void a_mixture_grows_where_walks_have_been(void **state)
+{
+    (void)state;
+    wvgd_model model;
+    size_t grown = 0;
+    const double sd = sqrt(1 - long_share + long_share * long_wide * long_wide);
+    assert_int_equal(wvgd_model_pointwise(&model, LONG, long_tail, NULL, true), 0);
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        walking w;
+        wvgd_results r;
+        wvgd_options o = options_of(0, seed);
+        o.bend = WVGD_BEND_NEVER;
+        wvgd_fit *fit = fit_of(&model, &o, &w);
+        wvgd_get_results(fit, &r);
+        if (says(&r, "has grown where earlier ones found some")) {
+            grown++;
+            assert_near(r.evidence.value, LONG * log(2 * M_PI) / 2, 4 * r.evidence.se);
+            assert_near(log(sqrt(r.var[0]) / sd), 0, log(1.15)); /* what counts as wrong in bench/certificate */
+        }
+        wvgd_free(fit);
+    }
+    assert_true(grown > 0);
+    wvgd_model_close(&model);
+}
+
 /* Exponentials: most trajectories leave the support, whatever their steps. */
 enum { WALLS = 3 };
 
@@ -241,6 +288,7 @@ int main(void)
         cmocka_unit_test(an_exact_mixture_needs_none),
         cmocka_unit_test(a_mixture_that_is_exact_in_its_core_only_is_not_exact),
         cmocka_unit_test(a_wrong_fit_is_refused),
+        cmocka_unit_test(a_mixture_grows_where_walks_have_been),
         cmocka_unit_test(walls_do_not_make_chains_expensive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
