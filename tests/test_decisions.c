@@ -355,15 +355,15 @@ static void chains_of_a_certificate(void **state)
     assert_false(wv_decide_exact(INFINITY));
     assert_true(fabs(wv_decide_outside(300, 64) - log(32)) < 1e-12);
     assert_true(fabs(wv_decide_outside(12800, 64) - log(200)) < 1e-12);
-    assert_true(wv_decide_walk_on(2, 0, INFINITY));
-    assert_false(wv_decide_walk_on(3, 0, 1.5)); /* none has come near */
-    assert_true(wv_decide_walk_on(3, 0, 0.5));
-    assert_true(wv_decide_walk_on(11, 9, -3));
-    assert_false(wv_decide_walk_on(12, 9, -3));
-    assert_false(wv_decide_walk_on(4, 10, -3)); /* it is decided */
-    assert_true(wv_decide_walk_on(2, 10, -3));
-    assert_false(wv_decide_refuted(9));
-    assert_true(wv_decide_refuted(10));
+    assert_true(wv_decide_walk_on(3, 0, INFINITY));
+    assert_false(wv_decide_walk_on(4, 0, 1.5)); /* none has come near */
+    assert_true(wv_decide_walk_on(4, 0, 0.5));
+    assert_true(wv_decide_walk_on(11, 5, -3));
+    assert_false(wv_decide_walk_on(12, 5, -3));
+    assert_false(wv_decide_walk_on(5, 6, -3)); /* it is decided */
+    assert_true(wv_decide_walk_on(3, 6, -3));
+    assert_false(wv_decide_refuted(5));
+    assert_true(wv_decide_refuted(6));
     assert_true(wv_decide_grow_outside(2));
     assert_false(wv_decide_grow_outside(3));
 }
