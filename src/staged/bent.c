@@ -2,44 +2,57 @@
 #include "staged/bent.h"
 #include "coordinates/bend_arguments.h"
 #include "dense.h"
+#include "error.h"
 #include "fit.h"
+#include "memory.h"
 #include "policy.h"
 #include "rng.h"
 #include "weights.h"
 #include <cblas.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+enum { SEEN = 512 }; /* draws of a trial that are kept */
 
 bool wv_bent_new(wv_bent *b, size_t D, size_t room)
 {
-    return wv_mixture_new(&b->straight, D, room) && wv_mixture_new(&b->bent, D, room);
+    const wv_slot slots[] = {{&b->seen_x, wv_times(D, SEEN)}, {&b->seen_p, D ? SEEN : 0}};
+    b->D = D;
+    b->seen = 0;
+    b->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_AS_IT_IS);
+    return b->memory && wv_mixture_new(&b->straight, D, room) && wv_mixture_new(&b->bent, D, room);
 }
 
 void wv_bent_free(wv_bent *b)
 {
     wv_mixture_free(&b->straight);
     wv_mixture_free(&b->bent);
+    free(b->memory);
 }
 
 typedef struct {
-    size_t looked, kept, cells, tries;
+    size_t looked, kept, cells, tries, seen;
     double wanted, elbo;
 } flags;
 
 bool wv_bent_archive(wv_bent *b, wv_archive *a)
 {
-    flags c = {b->looked, b->kept, b->cells, b->tries, b->wanted, b->elbo};
+    flags c = {b->looked, b->kept, b->cells, b->tries, b->seen, b->wanted, b->elbo};
     wv_archive_values(a, &c, sizeof c);
-    if (c.looked > 1 || c.kept > 1 || c.cells > 1 || (c.cells && !c.kept))
+    if (c.looked > 1 || c.kept > 1 || c.cells > 1 || (c.cells && !c.kept) || c.seen > (b->D ? SEEN : 0))
         return wv_archive_refuse(a);
     if (wv_archive_reading(a)) {
         b->looked = c.looked;
         b->kept = c.kept;
         b->cells = c.cells;
         b->tries = c.tries;
+        b->seen = c.seen;
         b->wanted = c.wanted;
         b->elbo = c.elbo;
     }
+    wv_archive_array(a, b->seen_x, c.seen * b->D);
+    wv_archive_array(a, b->seen_p, c.seen);
     return wv_mixture_archive(&b->straight, a, 0) && wv_mixture_archive(&b->bent, a, 0);
 }
 
@@ -75,6 +88,29 @@ static bool find_middle(wvgd_fit *f, double *mu, double *root)
     return true;
 }
 
+/* Keeps draws of the trial in x, evenly chosen. */
+static void keep_seen(wvgd_fit *f)
+{
+    const wv_draws *d = &f->closing.draws;
+    f->bent.seen = d->n < SEEN ? d->n : SEEN;
+    for (size_t i = 0; i < f->bent.seen; i++) {
+        size_t k = i * d->n / f->bent.seen;
+        memcpy(f->bent.seen_x + i * f->D, d->x + k * f->D, f->D * sizeof *d->x);
+        f->bent.seen_p[i] = d->log_p[k];
+    }
+}
+
+size_t wv_bent_see(wvgd_fit *f, double **u, double **log_p)
+{
+    size_t n = f->bent.seen;
+    *u = wv_arena_take(f->arena, n * f->D);
+    *log_p = wv_arena_take(f->arena, n);
+    memcpy(*log_p, f->bent.seen_p, n * sizeof **log_p);
+    wv_bend_inverse(&f->bend, n, f->bent.seen_x, *u, f->arena);
+    wv_bend_pull(&f->bend, n, *u, *log_p, NULL, f->arena);
+    return n;
+}
+
 bool wv_bent_begin(wvgd_fit *f)
 {
     if (!wanted(f))
@@ -91,6 +127,7 @@ bool wv_bent_begin(wvgd_fit *f)
         f->bent.tries++;
         return false;
     }
+    keep_seen(f);
     wv_mixture_copy(&f->bent.straight, &f->mix);
     f->bent.wanted = f->growth.wanted;
     f->bent.elbo = f->fitting.elbo;

@@ -18,6 +18,10 @@ typedef struct {
     double wanted;       /* draws that the evidence would need without a bend */
     wv_mixture straight; /* the mixture before the bend, in x */
     wv_mixture bent;     /* while draws and mixture stand in x: the mixture in u */
+    size_t D, seen;      /* dimensions; draws of the trial before the bend, as many as there is room for: */
+    double *seen_x;      /* [seen][D] in x, */
+    double *seen_p;      /* [seen] their log p~ */
+    double *memory;
 } wv_bent;
 
 bool wv_bent_new(wv_bent *b, size_t D, size_t room);
@@ -40,6 +44,9 @@ bool wv_bent_on_trial(const wvgd_fit *f);
 void wv_bent_keep(wvgd_fit *f);
 void wv_bent_leave(wvgd_fit *f);
 void wv_bent_give_up(wvgd_fit *f, bool for_good); /* a bend that was kept: there is none any more, or not now */
+
+/* Draws of the trial before the bend, as it sees them: u[n][D] and log_p[n], from the arena. */
+size_t wv_bent_see(wvgd_fit *f, double **u, double **log_p);
 
 /* Whether batches are points in u: all of the solver's but those of the search for modes. */
 bool wv_bent_asks(const wvgd_fit *f);

@@ -445,12 +445,31 @@ static double fall_of_others(wvgd_fit *f)
     return n > 0 ? fall / n : 1;
 }
 
+/* Do draws of the trial before the bend show mass that the trial in bent coordinates misses? An arm where the map is
+ * wrong is far from where that draws. */
+static bool bend_misses(wvgd_fit *f)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    double *u, *log_p, most = -INFINITY;
+    size_t n = wv_bent_see(f, &u, &log_p);
+    double *log_m = wv_arena_take(f->arena, n);
+    wv_staged_closing_log_density(f, n, u, log_m);
+    for (size_t i = 0; i < n; i++) {
+        double log_w = log_p[i] - log_m[i] - f->growth.trial_z;
+        if (log_w > most && wv_decide_point_matters(log_w, below(f, log_p[i])))
+            most = log_w;
+    }
+    wv_arena_release(f->arena, mark);
+    return wv_decide_tails_uncovered(most, f->growth.weight_quantile);
+}
+
 /* Whether the trial in bent coordinates is better than that without, and misses no mode; if not, back to these. Maps
  * are fitted around the heaviest Gaussian: if a good one misses a mode, so will others. So they will if tails are those
  * of a power. */
 static bool keep_bend(wvgd_fit *f)
 {
-    bool covers = covers_modes(f), better = wv_decide_bend(f->growth.wanted, f->bent.wanted, f->bent.straight.K),
+    bool covers = covers_modes(f) && !bend_misses(f),
+         better = wv_decide_bend(f->growth.wanted, f->bent.wanted, f->bent.straight.K),
          heavy = wv_decide_tails_unbent(fall_of_others(f));
     if (better && covers && !heavy)
         wv_bent_keep(f);
