@@ -447,6 +447,45 @@ static void refuses_what_it_cannot_do(void **state)
     wvgd_free(fit);
 }
 
+/* A box of sides 0.2, 2, 20 and 200. */
+static double flat(void *self, const double *z, double *grad)
+{
+    (void)self, (void)grad;
+    for (size_t i = 0; i < 4; i++)
+        if (fabs(z[i]) > pow(10, (double)i - 1))
+            return -INFINITY;
+    return -200;
+}
+
+/* In four dimensions and more Gaussians do not fill a box: fits took all evaluations that they might. Now they end
+ * early and say that limits are missing; with these the box has a shape. */
+static void a_flat_box_needs_its_limits(void **state)
+{
+    (void)state;
+    const double high[] = {0.1, 1, 10, 100}, low[] = {-0.1, -1, -10, -100};
+    wvgd_model model, bounded;
+    wvgd_options o;
+    wvgd_error error;
+    wvgd_results r;
+    wvgd_options_init(&o);
+    assert_int_equal(wvgd_model_pointwise(&model, 4, flat, NULL, false), 0);
+    wvgd_fit *fit = wvgd_new(&model, &o, NULL, &error);
+    assert_int_equal(wvgd_run(fit, NULL, NULL, &error), WVGD_E_NO_DRAWS);
+    assert_non_null(strstr(error.text, "wvgd_model_bounded"));
+    wvgd_get_results(fit, &r);
+    assert_true(r.evaluations < 30000);
+    wvgd_free(fit);
+    assert_int_equal(wvgd_model_bounded(&bounded, &model, low, high), 0);
+    fit = wvgd_new(&bounded, &o, NULL, &error);
+    assert_int_equal(wvgd_run(fit, NULL, NULL, &error), WVGD_OK);
+    wvgd_get_results(fit, &r);
+    assert_true(r.reliable);
+    assert_near(r.evidence.value, -200 + 4 * log(2) + 2 * log(10), fmax(0.05, 4 * r.evidence.se));
+    wvgd_free(fit);
+    wvgd_model_close(&bounded);
+    wvgd_model_close(&model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -457,6 +496,7 @@ int main(void)
         cmocka_unit_test(tops_are_no_plateaus),
         cmocka_unit_test(steps_reach_over_plateaus),
         cmocka_unit_test(fits_are_as_good),
+        cmocka_unit_test(a_flat_box_needs_its_limits),
         cmocka_unit_test(modes_are_found_in_noise),
         cmocka_unit_test(asks_for_values_only),
         cmocka_unit_test(same_bits),

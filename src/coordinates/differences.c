@@ -31,7 +31,7 @@ size_t wv_differences_most(size_t D, size_t points)
 bool wv_differences_new(wv_differences *d, size_t D, size_t room)
 {
     size_t most = wv_differences_most(D, room), some = room ? D : 0;
-    *d = (wv_differences){.D = D, .room = room, .top = -INFINITY};
+    *d = (wv_differences){.D = D, .room = room, .top = -INFINITY, .lowest = INFINITY, .highest = -INFINITY};
     const wv_slot own[] = {{&d->scale, some}, {&d->least, some}, {&d->step, some}},
                   values[] = {{&d->x, wv_times(most, D)}, {&d->log_p, most}};
     if (!room)
@@ -59,13 +59,13 @@ void wv_differences_set_scale(wv_differences *d, const double *scale)
 /* Numbers that a saved state holds. */
 typedef struct {
     size_t again, repeats, doubt;
-    double top;
+    double top, lowest, highest;
     wv_noise noise, near;
 } saved;
 
 bool wv_differences_archive(wv_differences *d, wv_archive *a)
 {
-    saved s = {d->again, d->repeats, d->doubt, d->top, d->noise, d->near};
+    saved s = {d->again, d->repeats, d->doubt, d->top, d->lowest, d->highest, d->noise, d->near};
     if (!d->room)
         return true;
     wv_archive_values(a, &s, sizeof s);
@@ -74,6 +74,8 @@ bool wv_differences_archive(wv_differences *d, wv_archive *a)
         d->repeats = s.repeats;
         d->doubt = s.doubt;
         d->top = s.top;
+        d->lowest = s.lowest;
+        d->highest = s.highest;
         d->noise = s.noise;
         d->near = s.near;
         d->n = 0;
@@ -107,6 +109,11 @@ double wv_differences_noise(const wv_differences *d)
 double wv_differences_roughness(const wv_differences *d)
 {
     return sd_of(&d->near);
+}
+
+bool wv_differences_flat(const wv_differences *d)
+{
+    return d->highest - d->lowest <= wv_policy.differences_seen * rounding * fabs(d->highest);
 }
 
 /* The error of a slope from one side with the best step, h = s sqrt(2 sqrt(2) e), is h / s^2. */
@@ -355,6 +362,11 @@ bool wv_differences_collapse(wv_differences *d, const double *told, double *log_
     size_t D = d->D, n = d->points;
     bool wrong = false, vanish = false;
     measure_noise(d, told);
+    for (size_t i = 0; i < d->n; i++)
+        if (isfinite(told[i])) {
+            d->lowest = fmin(d->lowest, told[i]);
+            d->highest = fmax(d->highest, told[i]);
+        }
     double noise = wv_differences_noise(d);
     memcpy(log_p, told, n * sizeof *told);
     for (size_t i = 0; i < D; i++) {

@@ -17,13 +17,14 @@ typedef struct {
 
 typedef struct {
     /* ---- saved ---- */
-    size_t again;         /* times that the batch has been asked for again */
-    size_t repeats;       /* the same of all batches */
-    size_t doubt;         /* 1: differences from one side have vanished, on plateaus or at tops; both sides tell */
-    double top;           /* the largest log density so far */
-    wv_noise noise, near; /* anywhere; not far below the top */
-    double *scale;        /* [D] distance over which the slope changes by its inverse */
-    double *least;        /* [D] the least step, in scales, where differences of shorter ones vanish */
+    size_t again;           /* times that the batch has been asked for again */
+    size_t repeats;         /* the same of all batches */
+    size_t doubt;           /* 1: differences from one side have vanished, on plateaus or at tops; both sides tell */
+    double top;             /* the largest log density so far of a point, */
+    double lowest, highest; /* and the least and the largest of all values that are finite */
+    wv_noise noise, near;   /* anywhere; not far below the top */
+    double *scale;          /* [D] distance over which the slope changes by its inverse */
+    double *least;          /* [D] the least step, in scales, where differences of shorter ones vanish */
 
     /* ---- from one ask to its tell ---- */
     size_t D, room;         /* points at most; 0: the model has gradients */
@@ -67,6 +68,9 @@ void wv_differences_leave(wv_differences *d);
 /* Takes the answers told[d->n] and fills log_p[points], and grad[points][D] where there is density. False: the steps
  * were not what the answers show to be right, and the same batch is to be asked for again with others. */
 bool wv_differences_collapse(wv_differences *d, const double *told, double *log_p, double *grad);
+
+/* Have all values that are finite been the same? */
+bool wv_differences_flat(const wv_differences *d);
 
 /* Standard deviation of what is not smooth in the log densities: where it was last measured, and not far below the top
  * of the density (0: not known); and the largest step in units of its scale. */

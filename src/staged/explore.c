@@ -952,6 +952,13 @@ static wvgd_status fail_without_modes(wvgd_fit *f, wvgd_error *error)
                    f->model.has_gradient ? " (--check-gradient), and its sign" : "");
 }
 
+/* Is the density the same wherever it is not zero, in more dimensions than Gaussians can fill a box in? */
+static bool flat_box(const wvgd_fit *f)
+{
+    return f->differences.room && (double)f->D >= wv_policy.explore_flat_dims && f->count.zero_points &&
+           (double)f->count.evaluations > wv_policy.explore_flat_evaluations && wv_differences_flat(&f->differences);
+}
+
 wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error)
 {
     switch (f->explore.phase) {
@@ -967,6 +974,13 @@ wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error)
         break;
     case WV_EXPLORED: break;
     }
+    if (flat_box(f))
+        return wv_fail(error, WVGD_E_NO_DRAWS,
+                       "the log density was %g at %zu of %zu points, and -INFINITY or NaN at all others: there is "
+                       "no shape to fit but the walls; if they are limits of parameters, give them as such, so that "
+                       "parameters are transformed (wvgd_model_bounded; docs/c.md)",
+                       f->differences.highest, f->count.evaluations - f->count.zero_points - f->count.bad_points,
+                       f->count.evaluations);
     if (without_modes(f) && f->explore.refused)
         return wv_fail(error, WVGD_E_NO_DRAWS,
                        "ascents from %zu starting points ended where the density changes within less than a double "
