@@ -446,7 +446,7 @@ static double fall_of_others(wvgd_fit *f)
 }
 
 /* Do draws of the trial before the bend show mass that the trial in bent coordinates misses? An arm where the map is
- * wrong is far from where that draws. */
+ * wrong is far from where that draws. With gradients starts of the search that goes on tell that. */
 static bool bend_misses(wvgd_fit *f)
 {
     size_t mark = wv_arena_mark(f->arena);
@@ -468,7 +468,7 @@ static bool bend_misses(wvgd_fit *f)
  * of a power. */
 static bool keep_bend(wvgd_fit *f)
 {
-    bool covers = covers_modes(f) && !bend_misses(f),
+    bool covers = covers_modes(f) && (f->model.has_gradient || !bend_misses(f)),
          better = wv_decide_bend(f->growth.wanted, f->bent.wanted, f->bent.straight.K),
          heavy = wv_decide_tails_unbent(fall_of_others(f));
     if (better && covers && !heavy)
