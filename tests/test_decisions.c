@@ -66,9 +66,9 @@ static void trials(void **state)
 static void draws_for_a_standard_error(void **state)
 {
     (void)state;
-    assert_near(wv_decide_wanted_se(0.02), 0.015, 1e-15);
-    assert_near(wv_decide_draws_needed(0.03, 200, 0.02), 800, 1e-9); /* half the error: four times the draws */
-    assert_near(wv_decide_draws_needed(0.015, 200, 0.02), 200, 1e-9);
+    assert_near(wv_decide_wanted_se(0.02), 0.017, 1e-15);
+    assert_near(wv_decide_draws_needed(0.034, 200, 0.02), 800, 1e-9); /* half the error: four times the draws */
+    assert_near(wv_decide_draws_needed(0.017, 200, 0.02), 200, 1e-9);
     assert_true(wv_decide_converged(0.021, 0.02) && wv_decide_converged(0.05, 0.001));
     assert_false(wv_decide_converged(0.051, 0.02));
     assert_true(wv_decide_converged(0.1, 0.1));

@@ -395,32 +395,40 @@ static void regress(wvgd_fit *f, const controls *c, size_t first, const double *
     solve(c, beta);
 }
 
-/* Pairs of draws of one stratum: their number, sum and sum of squares. */
+/* Pairs of draws of one stratum: their number, sum and sum of squares, and the largest. */
 typedef struct {
-    double n, sum, squares;
+    double n, sum, squares, largest;
 } pairs;
 
 static void add_pair(pairs *p, double value)
 {
+    p->largest = p->n > 0 ? fmax(p->largest, value) : value;
     p->n += 1;
     p->sum += value;
     p->squares += value * value;
 }
 
-/* n^2 times the variance of their mean, where the mean of all is 1. */
+/* The square of half the number of draws times the variance of their mean, where the mean of all is 1. */
 static double variance_of(const pairs *p)
 {
     if (p->n > 1)
-        return 4 * p->n * fmax(p->squares - p->sum * p->sum / p->n, 0) / (p->n - 1);
-    return p->n > 0 ? 4 * (p->sum - 1) * (p->sum - 1) : 0;
+        return p->n * fmax(p->squares - p->sum * p->sum / p->n, 0) / (p->n - 1);
+    return p->n > 0 ? (p->sum - 1) * (p->sum - 1) : 0;
 }
 
-/* Variance within strata of what the controls leave of v[n] / level, times n^2. */
+/* What a pair like the largest adds to it. */
+static double square_of_largest(const pairs *p)
+{
+    return p->n > 0 ? pow(fmax(p->largest - (p->n > 1 ? p->sum / p->n : 1), 0), 2) : 0;
+}
+
+/* Variance within strata of what the controls leave of v[n] / level, times n^2. Weights are skewed: pairs as large as
+ * the largest may as well not have been drawn, which the sum would not show. */
 static double residual_variance(wvgd_fit *f, const controls *c, size_t first, const double *v, const double *beta,
                                 double level)
 {
     size_t n = f->closing.draws.n - first, C = c->C, strata = f->proposals.n, mark = wv_arena_mark(f->arena);
-    double variance = 0;
+    double variance = 0, largest = 0;
     pairs *sums = (pairs *)(void *)wv_arena_zeros(f->arena, strata * sizeof *sums / sizeof(double)); /* [strata] */
     for (size_t at = 0; at < n; at += WV_BLOCK) {
         size_t here = block_at(n, at);
@@ -434,8 +442,11 @@ static double residual_variance(wvgd_fit *f, const controls *c, size_t first, co
                 add_pair(&sums[stratum], pair);
         }
     }
-    for (size_t k = 0; k < strata; k++)
+    for (size_t k = 0; k < strata; k++) {
         variance += variance_of(&sums[k]);
+        largest = fmax(largest, square_of_largest(&sums[k]));
+    }
+    variance = 4 * (variance + wv_policy.closing_largest * largest);
     wv_arena_release(f->arena, mark);
     /* what the regression has fitted away */
     return variance * ((double)n / fmax((double)n - 2 * (double)C, 1));
