@@ -1,12 +1,13 @@
 /* bend.c - what bent coordinates earn and cost: fits with and without them, of targets whose truth is known.
- *     bend [KIND ...] [--bend auto|never] [--seeds N] [--first SEED] [--check] [--map] [--nuts] [-v]
+ *     bend [KIND ...] [--bend auto|never] [--seeds N] [--first SEED] [--check] [--map] [--nuts] [--stages] [-v]
  *     bend --reference FILE
  * KIND: part of a kind's name; all of them without. A row for each kind:
  *     right      means within 0.1 sd, log sds within 0.1, |error of the log evidence| <= max(0.05, 3 se)
  *     reliable   share of the fits
  *     lies       called reliable, and not right
  *     kept       fits that ended in bent coordinates
- *     evals      median
+ *     evals      median, without the walks of the certificate
+ *     walks      median of the evaluations of these
  *     log Z      median error, and the largest; se its median
  *     mean, sd   medians of the largest error of a mean, in sds, and of a log sd, among those that the fit does not
  *                mark as heavy-tailed
@@ -14,7 +15,9 @@
  * the posterior is to a standard normal in u: the gap of the log evidence to the mean of log p~ - log N, and the
  * effective share of draws of 0.8 N + 0.2 t_5; with -v Gaussians of the arguments, and slices along each of them.
  * --nuts adds a column: gradients of NUTS (4 chains, 1000 iterations of warmup and 1000 more, diagonal metric; one run)
- * over the median of the evaluations. --reference finds the truth of the item responses (bend/items.txt) anew. */
+ * over the median of all evaluations. --stages adds a line: medians of the evaluations of each stage, those of
+ * exploration as ascents, draws that judge Gaussians on their way, and fits of Gaussians. --reference finds the truth
+ * of the item responses (bend/items.txt) anew. */
 #include "bend/items.h"
 #include "bend/nuts.h"
 #include "bend/targets.h"
@@ -29,17 +32,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEEDS_MOST = 100, STAGES = WV_DONE };
+/* Stages of the solver, and parts of exploration. */
+enum { SEEDS_MOST = 100, JUDGE = WV_DONE, ALONE, STAGES };
 
 typedef struct {
     bool reliable, right, lie, kept;
     size_t worst; /* parameter, of whose sd the error is largest */
-    double evaluations, error, size, se, mean, sd, log_sd, seconds;
+    double evaluations, walks, error, size, se, mean, sd, log_sd, seconds, by[STAGES];
 } outcome;
 
 static unsigned long seeds = 5, first_seed = 101;
 static const char *bend = "auto";
-static bool verbose, check, map, nuts;
+static bool verbose, check, map, nuts, stages;
 
 /* Largest errors of means and of log sds that are not marked. */
 static void compare(const bend_target *t, const wvgd_results *r, outcome *o)
@@ -216,6 +220,28 @@ static void fit_map(const bend_kind *kind, bend_target *t, unsigned long seed)
     wvgd_model_close(&model);
 }
 
+static const char *const stage_name[STAGES] = {
+    [WV_EXPLORE] = "ascents", [JUDGE] = "judge",      [ALONE] = "Gaussians",  [WV_FIT] = "fit",
+    [WV_TRIAL] = "trial",     [WV_PROBE] = "probe",   [WV_BEND] = "map",      [WV_CLOSING] = "final",
+    [WV_SEEK] = "seek",       [WV_CERTIFY] = "walks", [WV_FINISH] = "chains", [WV_REFINE] = "refine",
+    [WV_BOUND] = "bound",
+};
+
+/* What the next batch is for. */
+static size_t stage_of(const wvgd_fit *fit)
+{
+    if (fit->stage != WV_EXPLORE)
+        return fit->stage;
+    return fit->explore.phase == WV_JUDGE ? JUDGE : fit->explore.phase == WV_ALONE ? ALONE : WV_EXPLORE;
+}
+
+static void print_stages(const double *by)
+{
+    for (size_t k = 0, some = 0; k < STAGES; k++)
+        if (by[k] > 0)
+            printf("%s%s %.0f", some++ ? ", " : "", stage_name[k], by[k]);
+}
+
 static outcome fit_one(const bend_kind *kind, bend_target *t, unsigned long seed)
 {
     outcome o = {0};
@@ -231,17 +257,11 @@ static outcome fit_one(const bend_kind *kind, bend_target *t, unsigned long seed
     if (wvgd_options_set(&options, "bend", bend, &error))
         exit((fprintf(stderr, "%s\n", error.text), 64));
     wvgd_fit *fit = wvgd_new(&model, &options, NULL, &error);
-    size_t by[STAGES] = {0};
-    const char *name[STAGES] = {0};
     while (fit && fit->stage != WV_DONE) {
-        size_t before = fit->count.evaluations;
-        wv_stage stage = fit->stage;
-        wvgd_progress p;
-        wvgd_get_progress(fit, &p);
-        name[stage] = p.stage;
+        size_t before = fit->count.evaluations, stage = stage_of(fit);
         if (wvgd_step(fit, &error))
             break;
-        by[stage] += fit->count.evaluations - before;
+        o.by[stage] += (double)(fit->count.evaluations - before);
     }
     if (!fit || fit->stage != WV_DONE)
         exit((fprintf(stderr, "%s, seed %lu: %s\n", kind->name, seed, error.text), 70));
@@ -252,7 +272,8 @@ static outcome fit_one(const bend_kind *kind, bend_target *t, unsigned long seed
     o.se = r.evidence.se;
     o.reliable = r.reliable;
     o.kept = fit->bent.kept;
-    o.evaluations = (double)r.evaluations;
+    o.walks = o.by[WV_CERTIFY];
+    o.evaluations = (double)r.evaluations - o.walks;
     o.seconds = r.seconds;
     bool evidence = o.size <= fmax(0.05, 3 * o.se);
     o.right = evidence && o.mean <= 0.1 && o.sd <= 0.1;
@@ -262,9 +283,7 @@ static outcome fit_one(const bend_kind *kind, bend_target *t, unsigned long seed
                "evaluations (",
                kind->name, seed, o.error, o.se, o.mean, o.log_sd, o.worst, r.pareto_k,
                fit->bend.tried ? fit->bend.r : 0, o.kept ? "" : ", left", o.evaluations);
-        for (size_t k = 0, some = 0; k < STAGES; k++)
-            if (by[k])
-                printf("%s%s %zu", some++ ? ", " : "", name[k], by[k]);
+        print_stages(o.by);
         printf("), %.2f s, %s\n", o.seconds, o.reliable ? "reliable" : r.reason[0]);
     }
     wvgd_free(fit);
@@ -294,14 +313,22 @@ static void print_row(const bend_kind *kind, bend_target *t, const outcome *o, s
         kept += o[i].kept;
         worst = fmax(worst, o[i].size);
     }
-    printf("%-34s %4zu %3zu/%zu %6zu %5zu %5zu %8.0f %+8.4f %7.4f %7.4f %6.3f %6.3f %6.2f", kind->name, t->dim, right,
-           n, reliable, lies, kept, median(o, n, offsetof(outcome, evaluations)),
-           median(o, n, offsetof(outcome, error)), worst, median(o, n, offsetof(outcome, se)),
-           median(o, n, offsetof(outcome, mean)), median(o, n, offsetof(outcome, sd)),
-           median(o, n, offsetof(outcome, seconds)));
+    double evaluations = median(o, n, offsetof(outcome, evaluations)), walks = median(o, n, offsetof(outcome, walks));
+    printf("%-34s %4zu %3zu/%zu %6zu %5zu %5zu %8.0f %5.0f %+8.4f %7.4f %7.4f %6.3f %6.3f %6.2f", kind->name, t->dim,
+           right, n, reliable, lies, kept, evaluations, walks, median(o, n, offsetof(outcome, error)), worst,
+           median(o, n, offsetof(outcome, se)), median(o, n, offsetof(outcome, mean)),
+           median(o, n, offsetof(outcome, sd)), median(o, n, offsetof(outcome, seconds)));
     if (nuts)
-        printf(" %6.0f", (double)nuts_price(t->density, t, t->dim) / median(o, n, offsetof(outcome, evaluations)));
+        printf(" %6.0f", (double)nuts_price(t->density, t, t->dim) / (evaluations + walks));
     puts("");
+    if (stages) {
+        double by[STAGES];
+        for (size_t k = 0; k < STAGES; k++)
+            by[k] = median(o, n, offsetof(outcome, by) + k * sizeof(double));
+        printf("    ");
+        print_stages(by);
+        puts("");
+    }
     fflush(stdout);
 }
 
@@ -352,7 +379,7 @@ int main(int argc, char **argv)
         bool more = i + 1 < argc;
         if (!strcmp(argv[i], "--help"))
             return puts("bend [KIND ...] [--bend auto|never] [--seeds N] [--first SEED] [--check] [--map] [--nuts] "
-                        "[-v]") < 0;
+                        "[--stages] [-v]") < 0;
         if (!strcmp(argv[i], "-v"))
             verbose = true;
         else if (!strcmp(argv[i], "--check"))
@@ -361,6 +388,8 @@ int main(int argc, char **argv)
             map = true;
         else if (!strcmp(argv[i], "--nuts"))
             nuts = true;
+        else if (!strcmp(argv[i], "--stages"))
+            stages = true;
         else if (more && !strcmp(argv[i], "--reference"))
             return bend_items_refer(argv[++i]), 0;
         else if (more && !strcmp(argv[i], "--seeds"))
@@ -375,8 +404,8 @@ int main(int argc, char **argv)
     if (!seeds || seeds > SEEDS_MOST)
         return 64;
     if (!check && !map)
-        printf("%-34s %4s %5s %6s %5s %5s %8s %8s %7s %7s %6s %6s %6s%s\n", "kind", "D", "right", "reliab", "lies",
-               "kept", "evals", "log Z", "worst", "se", "mean", "sd", "s", nuts ? "  NUTS" : "");
+        printf("%-34s %4s %5s %6s %5s %5s %8s %5s %8s %7s %7s %6s %6s %6s%s\n", "kind", "D", "right", "reliab", "lies",
+               "kept", "evals", "walks", "log Z", "worst", "se", "mean", "sd", "s", nuts ? "  NUTS" : "");
     for (size_t k = 0; k < bend_kind_count; k++) {
         bool asked = !parts;
         for (size_t i = 0; i < parts; i++)
