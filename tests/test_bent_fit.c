@@ -2,7 +2,8 @@
  * form, come out right with fewer evaluations, and so do bananas with nearly collinear axes and a funnel along no axis;
  * a posterior that no map follows comes out right without;
  * the bits do not depend on threads, or on a pause in any batch; cells with components of u are a density; and a fit in
- * which no bend is found is the fit without, as is one whose bend would need many components. It would find a wrong
+ * which no bend is found is the fit without, as is one whose bend would need many components; the search for modes
+ * waits for a bend and then goes on. It would find a wrong
  * determinant, a map that is lost in a saved state, and evaluations spent on a search that finds nothing. */
 #include <stdarg.h>
 #include <stddef.h>
@@ -582,6 +583,53 @@ static void arms_are_not_lost(void **state)
     }
 }
 
+/* v ~ N(0, 3^2), x_i ~ N(0, exp(v)), in as many dimensions as the search for modes waits for a bend in. */
+enum { WIDE_D = 10 };
+
+static double wide_funnel(void *self, const double *x, double *grad)
+{
+    const double variance = 9;
+    double squares = 0, scale = exp(-x[0]);
+    (void)self;
+    for (size_t k = 1; k < WIDE_D; k++)
+        squares += x[k] * x[k];
+    if (grad) {
+        grad[0] = -x[0] / variance + squares * scale / 2 - (WIDE_D - 1) / 2.0;
+        for (size_t k = 1; k < WIDE_D; k++)
+            grad[k] = -scale * x[k];
+    }
+    return -x[0] * x[0] / (2 * variance) - log(variance) / 2 - squares * scale / 2 - (WIDE_D - 1) * x[0] / 2 -
+           WIDE_D * half_log_2pi;
+}
+
+/* A bend is looked for after the first ascents, and the other starts are made when it is known: they end where the map
+ * says what is there. It would find ascents that all climb the neck, and a search that does not go on. */
+static void search_waits_for_a_bend(void **state)
+{
+    const double most = 5000; /* 7400 and more if the search ends first */
+    (void)state;
+    for (uint64_t seed = 31; seed <= 33; seed++) {
+        wvgd_model m;
+        wvgd_options o;
+        wvgd_results r;
+        wvgd_error error;
+        assert_int_equal(wvgd_model_pointwise(&m, WIDE_D, wide_funnel, NULL, true), 0);
+        wvgd_options_init(&o);
+        o.seed = seed;
+        o.particles = 2;
+        wvgd_fit *fit = wvgd_new(&m, &o, NULL, &error);
+        assert_non_null(fit);
+        assert_int_equal(wvgd_run(fit, NULL, NULL, &error), WVGD_OK);
+        wvgd_get_results(fit, &r);
+        print_message("seed %d: %zu starts, %zu evaluations\n", (int)seed, r.starts, r.evaluations);
+        assert_true(r.bent && r.modes == 1 && r.starts >= 40);
+        assert_true((double)r.evaluations < most);
+        assert_near(r.evidence.value, 0, 4 * hypot(r.evidence.se, 0.005));
+        wvgd_free(fit);
+        wvgd_model_close(&m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -599,6 +647,7 @@ int main(void)
         cmocka_unit_test(finds_nothing_for_nothing),
         cmocka_unit_test(what_is_not_bent_does_without_a_map),
         cmocka_unit_test(arms_are_not_lost),
+        cmocka_unit_test(search_waits_for_a_bend),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

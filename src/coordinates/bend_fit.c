@@ -339,6 +339,23 @@ static bool set_separate(wv_bend_pool *p, const wv_bend_look *l, const double *r
     return good;
 }
 
+bool wv_bend_seems(const wv_bend_pool *p, const double *mu, const double *root, wv_arena *arena)
+{
+    size_t n = p->n, D = p->D, mark = wv_arena_mark(arena);
+    wv_bend_pool near = *p;
+    near.x = memcpy(wv_arena_take(arena, n * D), p->x, n * D * sizeof *p->x);
+    near.g = memcpy(wv_arena_take(arena, n * D), p->g, n * D * sizeof *p->g);
+    near.log_p = memcpy(wv_arena_take(arena, n), p->log_p, n * sizeof *p->log_p);
+    near.born = memcpy(wv_arena_take(arena, n), p->born, n * sizeof *p->born);
+    double *basis = wv_arena_take(arena, D * D);
+    wv_bend_look l = wv_bend_look_take(n, D, arena);
+    wv_bend_pool_whiten(&near, mu, root, l.z, l.rho);
+    l.n = near.n;
+    bool found = D > 1 && n && wv_bend_look_find(&l, root, 0, basis, arena);
+    wv_arena_release(arena, mark);
+    return found;
+}
+
 bool wv_bend_find(wv_bend_pool *p, wv_bend *b, const double *mu, const double *root, wv_arena *arena)
 {
     size_t mark = wv_arena_mark(arena);

@@ -6,6 +6,9 @@
 #include "coordinates/bend_pool.h"
 #include "rng.h"
 
+/* Whether there seem to be arguments around the Gaussian of this mean and root [D][D]; the pool stays as it is. */
+bool wv_bend_seems(const wv_bend_pool *p, const double *mu, const double *root, wv_arena *arena);
+
 /* Looks for arguments around the Gaussian of this mean and root [D][D]; false: there are none. Otherwise the bend has
  * its frame and a first fit. */
 bool wv_bend_find(wv_bend_pool *p, wv_bend *b, const double *mu, const double *root, wv_arena *arena);

@@ -355,6 +355,7 @@ static void settle(wvgd_fit *f, size_t k)
         p->feeling = 1;
     } else if (tiny && !p->again) {
         p->again = 1;
+        make_roots(f, k);
         p->pairs = p->stalls = 0;
         aim(f, k);
     } else

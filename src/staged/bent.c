@@ -33,12 +33,12 @@ void wv_bent_free(wv_bent *b)
 
 typedef struct {
     size_t looked, kept, cells, tries, seen;
-    double wanted, elbo;
+    double wanted, elbo, sd;
 } flags;
 
 bool wv_bent_archive(wv_bent *b, wv_archive *a)
 {
-    flags c = {b->looked, b->kept, b->cells, b->tries, b->seen, b->wanted, b->elbo};
+    flags c = {b->looked, b->kept, b->cells, b->tries, b->seen, b->wanted, b->elbo, b->sd};
     wv_archive_values(a, &c, sizeof c);
     if (c.looked > 1 || c.kept > 1 || c.cells > 1 || (c.cells && !c.kept) || c.seen > (b->D ? SEEN : 0))
         return wv_archive_refuse(a);
@@ -50,6 +50,7 @@ bool wv_bent_archive(wv_bent *b, wv_archive *a)
         b->seen = c.seen;
         b->wanted = c.wanted;
         b->elbo = c.elbo;
+        b->sd = c.sd;
     }
     wv_archive_array(a, b->seen_x, c.seen * b->D);
     wv_archive_array(a, b->seen_p, c.seen);
@@ -109,6 +110,11 @@ size_t wv_bent_see(wvgd_fit *f, double **u, double **log_p)
     wv_bend_inverse(&f->bend, n, f->bent.seen_x, *u, f->arena);
     wv_bend_pull(&f->bend, n, *u, *log_p, NULL, f->arena);
     return n;
+}
+
+bool wv_bent_seems(wvgd_fit *f, const wv_gaussian *g)
+{
+    return wanted(f) && f->model.has_gradient && wv_bend_seems(&f->pool, g->mu, g->root, f->arena);
 }
 
 bool wv_bent_begin(wvgd_fit *f)
@@ -449,4 +455,51 @@ double wv_bent_log_density(wvgd_fit *f, const double *x, double *stretched)
     if (stretched)
         *stretched = log_det;
     return log_m - log_det;
+}
+
+/* ---- the search for modes in a bend ------------------------------------------------------------------------------ */
+void wv_bent_begin_search(wvgd_fit *f)
+{
+    const wv_draws *d = &f->closing.draws;
+    double total = 0, sum = 0, square = 0;
+    for (size_t i = 0; i < d->n; i++) {
+        double off = d->log_p[i] - d->log_m[i] - f->outcome.evidence.value, w = exp(off);
+        if (!(w > 0))
+            continue;
+        total += w;
+        sum += w * off;
+        square += w * off * off;
+    }
+    f->bent.sd = total > 0 ? sqrt(fmax(square / total - pow(sum / total, 2), 0)) : INFINITY;
+}
+
+bool wv_bent_known(const wvgd_fit *f)
+{
+    return f->stage == WV_SEEK && f->bend.on;
+}
+
+double wv_bent_sd(const wvgd_fit *f)
+{
+    return f->bent.sd;
+}
+
+double wv_bent_predict(wvgd_fit *f, const double *x, double *distance)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *u = wv_arena_take(f->arena, D), *y = wv_arena_take(f->arena, D), log_det, total = -INFINITY,
+           best = -INFINITY, log_q;
+    wv_bend_inverse(&f->bend, 1, x, u, f->arena);
+    wv_bend_forward(&f->bend, 1, u, y, &log_det, f->arena);
+    *distance = INFINITY;
+    for (size_t k = 0; k < f->mix_tried.K; k++) {
+        wv_gaussian g = wv_mixture_component(&f->mix_tried, k);
+        wv_gaussian_log_density(&g, 1, u, &log_q, y, f->arena);
+        wv_weights_add_log(1, &total, log(f->mix_tried.w[k]), &log_q);
+        if (log_q + log(f->mix_tried.w[k]) > best) {
+            best = log_q + log(f->mix_tried.w[k]);
+            *distance = cblas_ddot((int)D, y, 1, y, 1);
+        }
+    }
+    wv_arena_release(f->arena, mark);
+    return f->outcome.evidence.value + total - log_det;
 }

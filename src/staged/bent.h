@@ -15,6 +15,7 @@ typedef struct {
     bool kept;           /* there is one, and the solver works, or has worked, in u */
     bool cells;          /* components of cells are Gaussians of u */
     double elbo;         /* of the mixture before the bend */
+    double sd;           /* of log p~ less what the mixture in u says of it: errors of its predictions */
     double wanted;       /* draws that the evidence would need without a bend */
     wv_mixture straight; /* the mixture before the bend, in x */
     wv_mixture bent;     /* while draws and mixture stand in x: the mixture in u */
@@ -30,6 +31,9 @@ bool wv_bent_archive(wv_bent *b, wv_archive *a);
 
 /* Points paid for are remembered until a bend has been looked for. */
 void wv_bent_remember(wvgd_fit *f);
+
+/* Whether there seems to be a bend around this Gaussian. */
+bool wv_bent_seems(wvgd_fit *f, const wv_gaussian *g);
 
 /* Looks for a bend around the mixture, whose trial is in: evaluations for its fit come next. False: there is none. */
 bool wv_bent_begin(wvgd_fit *f);
@@ -74,6 +78,15 @@ void wv_bent_free_moments(const wv_map_draws *d, const wv_moments_known *to, wv_
 
 /* The same of the fit's mixture in u. */
 void wv_bent_moments(wvgd_fit *f, const wv_moments_known *to);
+
+/* The search for modes goes on after the final draws: how well does the mixture in u say what the density is? */
+void wv_bent_begin_search(wvgd_fit *f);
+
+/* Whether the first mode is bent, and the search knows it; then the log density that it predicts at a point of the
+ * user's, and the squared distance in u from the component that says most of it; and what that may be off. */
+bool wv_bent_known(const wvgd_fit *f);
+double wv_bent_predict(wvgd_fit *f, const double *x, double *distance);
+double wv_bent_sd(const wvgd_fit *f);
 
 /* Log density of the closing proposals at a point of the user's; *log_det <- that of the map there, if asked for. */
 double wv_bent_log_density(wvgd_fit *f, const double *x, double *log_det);

@@ -101,12 +101,12 @@ bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running)
 {
     struct {
         size_t phase, starts, wide, climbed, again_starts, again_climbed, judged, idle, refused, slabs, slab_starts,
-            ends, scales, uncovered;
-    } s = {e->phase, e->starts,  e->wide,  e->climbed,     e->again_starts, e->again_climbed, e->judged,
-           e->idle,  e->refused, e->slabs, e->slab_starts, e->ends,         e->scales,        e->uncovered};
+            ends, scales, uncovered, waits;
+    } s = {e->phase,   e->starts, e->wide,        e->climbed, e->again_starts, e->again_climbed, e->judged, e->idle,
+           e->refused, e->slabs,  e->slab_starts, e->ends,    e->scales,       e->uncovered,     e->waits};
     wv_archive_values(a, &s, sizeof s);
     if (s.phase > WV_EXPLORED || (s.judged && s.judged >= e->paths) || s.ends > WV_ENDS || s.uncovered > WV_UNCOVERED ||
-        s.scales > 1 || (running && !e->frame))
+        s.scales > 1 || s.waits > WV_WAITED || (running && !e->frame))
         return wv_archive_refuse(a);
     for (size_t i = 0; i < WV_ENDS; i++)
         if (!archive_end(&e->end[i], a))
@@ -129,6 +129,7 @@ bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running)
         e->ends = s.ends;
         e->scales = s.scales;
         e->uncovered = s.uncovered;
+        e->waits = (wv_bend_wait)s.waits;
         e->turned = false;
     }
     size_t paths = running ? e->paths : 0;
@@ -261,6 +262,13 @@ static void remember_end(wvgd_fit *f, size_t k, size_t mode)
     f->explore.end[e].fits += inside(f, mode, x) ? (unsigned)wv_policy.judge_end_fits : 1;
 }
 
+/* Do final draws in bent coordinates represent what is at x? */
+static bool represented(wvgd_fit *f, double log_p, const double *x)
+{
+    return wv_bent_known(f) &&
+           log_p - wv_bent_log_density(f, x, NULL) - f->outcome.evidence.value < wv_policy.explore_represented;
+}
+
 /* Is the end of path k explained by what is known? Then it is a hit. */
 static bool explained(wvgd_fit *f, size_t k)
 {
@@ -270,6 +278,8 @@ static bool explained(wvgd_fit *f, size_t k)
     double distance = INFINITY;
     if (f->modes.n && p->hit < 0)
         p->hit = fitted_before(f, k);
+    if (p->hit < 0 && represented(f, p->log_p, x))
+        p->hit = 0;
     if (f->modes.n && (p->hit >= 0 || (p->log_p - wv_modes_predict(f, x, &m, &distance) < wv_policy.judge_explained &&
                                        distance < wv_modes_bulk(f)))) {
         wv_modes_hit(f, p->hit >= 0 ? (size_t)p->hit : m, p->wide);
@@ -381,8 +391,8 @@ bool wv_explore_again_wanted(wvgd_fit *f)
            (double)f->explore.starts < foretold_starts(f);
 }
 
-/* What paths have left is not saved between the two searches, so it is forgotten. */
-void wv_explore_again(wvgd_fit *f)
+/* What paths have left is not saved between two searches, so it is forgotten. */
+static void go_on(wvgd_fit *f)
 {
     wv_explore *e = &f->explore;
     memset(e->memory, 0, (size_t)(e->frame_turned + e->size - e->memory) * sizeof *e->memory);
@@ -390,16 +400,46 @@ void wv_explore_again(wvgd_fit *f)
     e->ends = e->uncovered = 0;
     e->turned = false;
     wv_images_forget(&f->images);
-    e->again_starts = e->starts;
-    e->again_climbed = e->climbed;
     begin_wave(f);
+}
+
+void wv_explore_again(wvgd_fit *f)
+{
+    f->explore.again_starts = f->explore.starts;
+    f->explore.again_climbed = f->explore.climbed;
+    go_on(f);
+}
+
+bool wv_explore_waits(const wvgd_fit *f)
+{
+    return f->explore.waits == WV_WAITING;
+}
+
+void wv_explore_go_on(wvgd_fit *f)
+{
+    f->explore.waits = WV_WAITED;
+    go_on(f);
+}
+
+/* Ascents from everywhere lead along the ridges of a bent mode, and Gaussians at their ends explain little: it pays to
+ * know the bend first, but in few dimensions, where ascents are short. */
+static bool wait_for_bend(wvgd_fit *f)
+{
+    wv_explore *e = &f->explore;
+    size_t m = wv_modes_heaviest(f);
+    double sd = f->modes.mode[m].sd;
+    wv_gaussian g = wv_modes_gaussian(f, m);
+    if (e->waits == WV_NO_WAIT && f->dense && !wv_starts_few_dims(f) && f->modes.relevant == 1 &&
+        sd > wv_policy.explore_unlike && sd < wv_policy.explore_settled && wv_bent_seems(f, &g))
+        e->waits = WV_WAITING;
+    return e->waits == WV_WAITING;
 }
 
 static void next_wave(wvgd_fit *f)
 {
     if (f->modes.n && wv_images_begin(f))
         f->explore.phase = WV_IMAGED;
-    else if (f->modes.n && satisfied(f))
+    else if (f->modes.n && (satisfied(f) || wait_for_bend(f)))
         f->explore.phase = WV_EXPLORED;
     else
         begin_wave(f);
@@ -449,7 +489,8 @@ static void next_end(wvgd_fit *f)
             return;
         }
         /* got nowhere, or up without end */
-        if ((!p->at_top && !p->pairs) || wv_modes_far_below(f, p->log_p) || p->log_p > wv_policy.verdict_grows)
+        if ((!p->at_top && !p->pairs && !p->stations) || wv_modes_far_below(f, p->log_p) ||
+            p->log_p > wv_policy.verdict_grows)
             continue;
         wv_ascent_leave_last(f, k);
         if (!f->dense) {

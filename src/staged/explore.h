@@ -20,6 +20,9 @@ typedef struct {
     unsigned fits;
 } wv_end;
 
+/* Where the only mode seems to be bent, the search waits for what the solver says of a bend, and then goes on. */
+typedef enum { WV_NO_WAIT, WV_WAITING, WV_WAITED } wv_bend_wait;
+
 typedef struct {
     size_t D, size;  /* dimensions; doubles in a root */
     size_t padded;   /* doubles in a row in the frame: whole vectors */
@@ -29,6 +32,7 @@ typedef struct {
     size_t wide;                        /* those at the scale of prior or user that have come to a top */
     size_t climbed;                     /* evaluations of paths */
     size_t again_starts, again_climbed; /* of these, before the search went on with a mixture; 0: it has not */
+    wv_bend_wait waits;                 /* for a bend */
     size_t judged;                      /* the path whose end is being looked at */
     size_t idle;        /* fits of ascents without end, one after the other, that have led to nothing new */
     size_t refused;     /* Gaussians narrower than doubles can tell */
@@ -83,6 +87,10 @@ bool wv_explore_doubtful(const wvgd_fit *f);
 size_t wv_explore_stations(const wvgd_fit *f);
 
 void wv_explore_begin(wvgd_fit *f);
+/* Whether the search waits for a bend; and goes on, with or without one. */
+bool wv_explore_waits(const wvgd_fit *f);
+void wv_explore_go_on(wvgd_fit *f);
+
 /* Whether more starts are worth their price now that a mixture foretells the density at them; and these starts. */
 bool wv_explore_again_wanted(wvgd_fit *f);
 void wv_explore_again(wvgd_fit *f);

@@ -8,6 +8,7 @@
 #include "dense.h"
 #include "mixture.h"
 #include "policy.h"
+#include "staged/bent.h"
 #include "weights.h"
 #include <cblas.h>
 #include <math.h>
@@ -124,21 +125,27 @@ double wv_modes_top_of(const wvgd_fit *f, size_t m)
 }
 
 /* Log density at x that the first `among` modes predict together; the one that says most of it, and the squared
- * distance from it. */
+ * distance from it. While a bend is known, the first mode is what it says. */
 static double predict(wvgd_fit *f, size_t among, const double *x, size_t *mode, double *distance)
 {
     double total = -INFINITY, best = -INFINITY, log_q;
     size_t mark = wv_arena_mark(f->arena);
     double *y = wv_arena_take(f->arena, f->D); /* x in the coordinates of a mode */
     for (size_t m = 0; m < among; m++) {
-        wv_gaussian g = wv_modes_gaussian(f, m);
-        wv_gaussian_log_density(&g, 1, x, &log_q, y, f->arena);
-        double here = log_q + f->modes.mode[m].elbo;
-        wv_weights_add_log(1, &total, f->modes.mode[m].elbo, &log_q);
+        double here, apart;
+        if (!m && wv_bent_known(f))
+            here = wv_bent_predict(f, x, &apart);
+        else {
+            wv_gaussian g = wv_modes_gaussian(f, m);
+            wv_gaussian_log_density(&g, 1, x, &log_q, y, f->arena);
+            here = log_q + f->modes.mode[m].elbo;
+            apart = cblas_ddot((int)f->D, y, 1, y, 1);
+        }
+        wv_weights_add_log(1, &total, 0, &here);
         if (here > best) {
             best = here;
             *mode = m;
-            *distance = cblas_ddot((int)f->D, y, 1, y, 1);
+            *distance = apart;
         }
     }
     wv_arena_release(f->arena, mark);
@@ -171,13 +178,15 @@ double wv_modes_bulk(const wvgd_fit *f)
 static double doubt(const wvgd_fit *f, size_t m, double distance)
 {
     return wv_policy.modes_doubt + wv_policy.modes_doubt_distance * distance +
-           wv_policy.modes_doubt_sd * f->modes.mode[m].sd;
+           wv_policy.modes_doubt_sd * (!m && wv_bent_known(f) ? wv_bent_sd(f) : f->modes.mode[m].sd);
 }
 
-/* Whether the density is less than any mode predicts in its bulk. */
+/* Whether the density is less than any mode predicts in its bulk; that of a bent one may be anything. */
 static bool too_low(const wvgd_fit *f, double log_p)
 {
     double bulk = wv_modes_bulk(f);
+    if (wv_bent_known(f))
+        return false;
     for (size_t m = 0; m < f->modes.n; m++)
         if (log_p >= wv_modes_top_of(f, m) - bulk / 2 - doubt(f, m, bulk))
             return false;

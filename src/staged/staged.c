@@ -510,6 +510,10 @@ static wv_stage after_trial(wvgd_fit *f)
         return give_up_bend(f);
     if (next == WV_DECIDE_GROW && begin_bend(f))
         return WV_BEND;
+    if (wv_explore_waits(f) && !f->bend.on && f->stop == WVGD_RUNNING) {
+        wv_explore_go_on(f);
+        return WV_EXPLORE;
+    }
     if (next == WV_DECIDE_GROW && !has_gradients(f) && !f->recent.n) /* what to split by, or to bend, comes first */
         return begin_fit(f, false);
     switch (next) {
@@ -640,12 +644,18 @@ static wv_stage begin_certificate(wvgd_fit *f)
  * mixture waits where the last one tried does. */
 static wv_stage begin_seek(wvgd_fit *f)
 {
+    bool waits = wv_explore_waits(f);
     if (f->stop != WVGD_RUNNING || !(f->growth.rounds || f->modes.relevant > 1 || f->bend.on) ||
-        !isfinite(f->outcome.evidence.value) || !wv_explore_again_wanted(f))
+        !isfinite(f->outcome.evidence.value) || !(waits || wv_explore_again_wanted(f)))
         return begin_certificate(f);
     wv_mixture_copy(&f->mix_tried, &f->mix);
     f->growth.tried_elbo = f->fitting.elbo;
-    wv_explore_again(f);
+    if (f->bend.on)
+        wv_bent_begin_search(f);
+    if (waits)
+        wv_explore_go_on(f);
+    else
+        wv_explore_again(f);
     return WV_SEEK;
 }
 
@@ -687,7 +697,7 @@ static wv_stage after_seek(wvgd_fit *f)
     wv_arena_release(f->arena, mark);
     if (f->mix.K > K)
         return begin_fit(f, false);
-    return leaves_aside(f) ? give_up_bend(f) : begin_certificate(f);
+    return leaves_aside(f) ? give_up_bend(f) : begin_seek(f);
 }
 
 static wv_stage after_certificate(wvgd_fit *f)
