@@ -627,7 +627,8 @@ static int logit_betas(void *self, size_t n, const double *z, double *log_p, dou
  * beyond 3. */
 static void errors_of_skewed_weights(void **state)
 {
-    enum { SEEDS = 100 };
+    enum { SEEDS = 200 };
+    const double rms_error = 0.05;
     double squares = 0;
     size_t beyond = 0;
     (void)state;
@@ -649,8 +650,8 @@ static void errors_of_skewed_weights(void **state)
         beyond += fabs(z) > 3;
     }
     printf("skewed weights: rms z of evidence %.2f, %zu of %d beyond 3\n", sqrt(squares / SEEDS), beyond, SEEDS);
-    assert_true(squares < SEEDS);
-    assert_true(beyond <= 1);
+    assert_true(sqrt(squares / SEEDS) < 1 + 3 * rms_error);
+    assert_true(beyond <= 2);
 }
 
 int main(void)

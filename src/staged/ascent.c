@@ -514,8 +514,7 @@ static double most_evaluations(const wvgd_fit *f, const wv_path *p)
         return wv_policy.ascent_most + wv_policy.ascent_most_dim * D;
     if (p->log_p > wv_modes_top(f) + wv_policy.ascent_runaway * D)
         return wv_policy.ascent_most_runaway + wv_policy.ascent_most_runaway_dim * D;
-    return (f->explore.scales ? wv_policy.ascent_most_scales : wv_policy.ascent_most_known) +
-           wv_policy.ascent_most_known_dim * D;
+    return wv_policy.ascent_most_known + wv_policy.ascent_most_known_dim * D;
 }
 
 void wv_ascent_begin(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)

@@ -101,12 +101,12 @@ bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running)
 {
     struct {
         size_t phase, starts, wide, climbed, again_starts, again_climbed, judged, idle, refused, slabs, slab_starts,
-            ends, scales, uncovered, waits;
-    } s = {e->phase,   e->starts, e->wide,        e->climbed, e->again_starts, e->again_climbed, e->judged, e->idle,
-           e->refused, e->slabs,  e->slab_starts, e->ends,    e->scales,       e->uncovered,     e->waits};
+            ends, uncovered, waits;
+    } s = {e->phase, e->starts,  e->wide,  e->climbed,     e->again_starts, e->again_climbed, e->judged,
+           e->idle,  e->refused, e->slabs, e->slab_starts, e->ends,         e->uncovered,     e->waits};
     wv_archive_values(a, &s, sizeof s);
     if (s.phase > WV_EXPLORED || (s.judged && s.judged >= e->paths) || s.ends > WV_ENDS || s.uncovered > WV_UNCOVERED ||
-        s.scales > 1 || s.waits > WV_WAITED || (running && !e->frame))
+        s.waits > WV_WAITED || (running && !e->frame))
         return wv_archive_refuse(a);
     for (size_t i = 0; i < WV_ENDS; i++)
         if (!archive_end(&e->end[i], a))
@@ -127,7 +127,6 @@ bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running)
         e->slabs = s.slabs;
         e->slab_starts = s.slab_starts;
         e->ends = s.ends;
-        e->scales = s.scales;
         e->uncovered = s.uncovered;
         e->waits = (wv_bend_wait)s.waits;
         e->turned = false;
@@ -161,32 +160,10 @@ size_t wv_explore_stations(const wvgd_fit *f)
 }
 
 /* ---- waves ------------------------------------------------------------------------------------------------------- */
-/* The frame of a wave. In that of the modes, ascents from everywhere may lead to the mode that is known, along the
- * direction in which its coordinates depend on each other: every other wave sees its scales only, unless these depend
- * so much on each other that ascents would be long. */
-static void set_frame(wvgd_fit *f)
-{
-    size_t D = f->D, mark = wv_arena_mark(f->arena);
-    const wv_family *family = wv_modes_family(f);
-    f->explore.scales = false;
-    if (f->dense && f->modes.n && f->explore.starts / f->explore.paths % 2 == 0) {
-        double *scales = wv_arena_take(f->arena, D * D), *sd = wv_arena_take(f->arena, D);
-        family->sd(D, 0, f->modes.frame, sd);
-        family->set_sd(D, 0, scales, sd);
-        f->explore.scales = family->log_det(D, 0, scales) - family->log_det(D, 0, f->modes.frame) <
-                            wv_policy.ascent_scales * (double)D;
-        if (f->explore.scales)
-            wv_ascent_frame(f, scales);
-    }
-    if (!f->explore.scales)
-        wv_ascent_frame(f, f->modes.frame);
-    wv_arena_release(f->arena, mark);
-}
-
 static void begin_wave(wvgd_fit *f)
 {
     size_t paths = f->modes.n ? f->explore.paths : 1;
-    set_frame(f);
+    wv_ascent_frame(f, f->modes.frame);
     f->explore.phase = WV_CLIMB;
     for (size_t k = 0; k < f->explore.paths; k++) {
         f->explore.path[k] = (wv_path){.active = k < paths, .fresh = 1};

@@ -54,7 +54,6 @@ typedef struct {
     double *path_s, *path_y;          /* [paths][WV_KEPT][padded] and its curvature pairs */
     double *station_x, *station_root; /* [paths][stations][D], [paths][stations][size] Gaussians left behind */
     double *frame_turned;             /* [D][D] frame', if */
-    bool scales;                      /* the frame has the scales of the modes only */
     bool turned;                      /* it has been worked out */
     double *memory;
 } wv_explore;
