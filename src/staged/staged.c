@@ -511,6 +511,7 @@ static wv_stage after_trial(wvgd_fit *f)
     if (next == WV_DECIDE_GROW && begin_bend(f))
         return WV_BEND;
     if (wv_explore_waits(f) && !f->bend.on && f->stop == WVGD_RUNNING) {
+        wv_closing_clear(&f->closing);
         wv_explore_go_on(f);
         return WV_EXPLORE;
     }
