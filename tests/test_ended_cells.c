@@ -65,13 +65,12 @@ typedef struct {
 
 static truth truth_of(const exact *e, size_t j)
 {
-    double n = 0, sum = 0, squares = 0, mean = 0, error = 0;
+    double n = 0, sum = 0, mean = 0, error = 0;
     for (size_t i = 0; i < DRAWS; i++)
         if (e->cell[i] == j) {
             double u = exp(e->log_q[i] - e->log_p[i]);
             n++;
             sum += u;
-            squares += u * u;
             mean += u * (e->log_p[i] - e->log_q[i]);
         }
     mean /= sum;
