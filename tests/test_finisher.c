@@ -249,8 +249,8 @@ static void draws_count_where_a_part_is_missing(void **state)
     wvgd_model_close(&model);
 }
 
-/* Two shells of radius 2 in five dimensions: with some seeds no component of a cell has mass inside of it. States have
- * shown all the same what the posterior is. */
+/* Two shells of radius 2 in five dimensions, which Gaussians follow badly: with some seeds no component of a cell has
+ * mass inside of it, and there is no bound. States show all the same what the posterior is. */
 static double two_shells(void *self, const double *z, double *grad)
 {
     enum { WIDE = 5 };
@@ -273,29 +273,26 @@ static double two_shells(void *self, const double *z, double *grad)
     return top;
 }
 
-static void states_do_without_a_bound(void **state)
+static void states_know_shells(void **state)
 {
     (void)state;
-    enum { FIRST = 39, LAST = 60 }; /* of the first 40 seeds one is such a case */
+    enum { SEEDS = 4 };
     wvgd_model model;
-    wvgd_results r = {.pelbo = {0, 0}};
+    wvgd_results r;
     const double w = 0.1,
                  truth = log(16 * M_PI * M_PI / 3 * sqrt(2 * M_PI) * w * (16 + 24 * w * w + 3 * w * w * w * w));
     assert_int_equal(wvgd_model_pointwise(&model, 5, two_shells, NULL, true), 0);
-    bool without = false;
-    for (uint64_t seed = FIRST; seed <= LAST && !without; seed++) {
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         wvgd_options o = options_of(seed, WVGD_FINISH_AUTO);
         o.max_evaluations = 680000;
         o.bend = WVGD_BEND_NEVER;
         wvgd_fit *fit = fit_of(&model, &o, &r);
-        without = !strcmp(r.finish, "settled") && isnan(r.pelbo.value);
-        if (without) {
-            assert_near(r.evidence.value, truth, 4 * r.evidence.se);
-            assert_false(r.reliable);
-        }
+        assert_string_equal(r.finish, "settled");
+        assert_near(r.evidence.value, truth, 4 * r.evidence.se);
+        assert_false(r.reliable);
+        assert_false(r.pelbo.value > r.evidence.value + 4 * hypot(r.pelbo.se, r.evidence.se)); /* or there is none */
         wvgd_free(fit);
     }
-    assert_true(without);
     wvgd_model_close(&model);
 }
 
@@ -388,7 +385,7 @@ int main(void)
         cmocka_unit_test(slow_chains_walk_on),
         cmocka_unit_test(draws_count_where_a_part_is_missing),
         cmocka_unit_test(a_hopeless_proposal_is_replaced),
-        cmocka_unit_test(states_do_without_a_bound),
+        cmocka_unit_test(states_know_shells),
         cmocka_unit_test(limits_are_kept),
         cmocka_unit_test(resumed_and_with_threads_it_is_the_same),
     };

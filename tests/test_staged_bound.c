@@ -120,6 +120,7 @@ static void bound_of_one(void **state)
         wvgd_results r;
         wvgd_options o = staged_options(1, seed);
         o.evidence_se = 0.5; /* what it takes to know the evidence does not matter here */
+        o.bend = WVGD_BEND_NEVER;
         assert_int_equal(target_log_gamma(&model, D, shape), 0);
         wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
         assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);

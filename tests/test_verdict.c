@@ -534,7 +534,9 @@ static void mistakes_are_told_apart(void **state)
     static const struct {
         wvgd_point_density *density;
         const char *text;
-    } cases[] = {{energy, "not its negative"}, {nowhere, "was -INFINITY at all"}, {downhill, "check the gradient"}};
+    } cases[] = {{energy, "sign of the log density"},
+                 {nowhere, "was -INFINITY at all"},
+                 {downhill, "check the gradient"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         wvgd_model model;
         wvgd_results r;

@@ -89,5 +89,5 @@ double wv_bent_predict(wvgd_fit *f, const double *x, double *distance);
 double wv_bent_sd(const wvgd_fit *f);
 
 /* Log density of the closing proposals at a point of the user's; *log_det <- that of the map there, if asked for. */
-double wv_bent_log_density(wvgd_fit *f, const double *x, double *log_det);
+double wv_bent_log_density(wvgd_fit *f, const double *x, double *stretched);
 #endif

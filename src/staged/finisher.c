@@ -237,7 +237,8 @@ static void conclude(wvgd_fit *f, bool good)
     double *log_w = wv_arena_take(f->arena, n), *v = wv_arena_take(f->arena, n);
     wv_posterior_log_weights(&f->closing.draws, log_w);
     wv_weights_normalise(n, log_w, v);
-    wv_outcome_set_evidence(&f->outcome, (wvgd_estimate){c->now.log_z, c->now.se}, wv_weights_ess(n, v));
+    wvgd_estimate bridge = {c->now.log_z, c->now.se}; /* its error has no end where states and draws are far apart */
+    wv_outcome_set_evidence(&f->outcome, isfinite(bridge.se) ? bridge : f->outcome.evidence, wv_weights_ess(n, v));
     wv_arena_release(f->arena, mark);
 }
 

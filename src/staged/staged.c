@@ -573,6 +573,21 @@ static void describe_draws(wvgd_fit *f)
     wv_arena_release(f->arena, mark);
 }
 
+/* Are final draws so far off as only those of a density are that does not fall off? Chains would follow it. */
+static bool runs_away(const wvgd_fit *f)
+{
+    const wv_draws *d = &f->closing.draws;
+    double total = cblas_dasum((int)d->n, f->closing.v, 1), far = wv_policy.verdict_far * f->opt.init_scale;
+    for (size_t i = 0; i < f->D && !f->bend.on; i++) {
+        double off = 0;
+        for (size_t k = 0; k < d->n; k++)
+            off += f->closing.v[k] > 0 ? f->closing.v[k] / total * fabs(d->x[k * f->D + i]) : 0;
+        if (!(off <= far))
+            return true;
+    }
+    return false;
+}
+
 /* Whether chains complete the fit: always, or where the certificate, the evidence or the tails say that draws do not.
  */
 static bool finish_wanted(wvgd_fit *f)
@@ -580,7 +595,7 @@ static bool finish_wanted(wvgd_fit *f)
     bool failed = f->certificate.now.result == WV_CERTIFICATE_FAILED ||
                   !wv_decide_converged(f->outcome.evidence.se, f->opt.evidence_se) || uncovered_tails(f);
     return f->stop == WVGD_RUNNING && f->finish.now.result == WV_FINISH_NONE && isfinite(f->outcome.evidence.value) &&
-           (f->opt.finish == WVGD_FINISH_ALWAYS || (f->opt.finish == WVGD_FINISH_AUTO && failed));
+           !runs_away(f) && (f->opt.finish == WVGD_FINISH_ALWAYS || (f->opt.finish == WVGD_FINISH_AUTO && failed));
 }
 
 /* The mode that neither draws nor chains cover, of those that matter. */

@@ -446,7 +446,8 @@ static double residual_variance(wvgd_fit *f, const controls *c, size_t first, co
         variance += variance_of(&sums[k]);
         largest = fmax(largest, square_of_largest(&sums[k]));
     }
-    variance = 4 * (variance + wv_policy.closing_largest * largest);
+    largest *= wv_policy.closing_largest;
+    variance = 4 * (variance + (isfinite(largest) ? largest : 0)); /* of improper densities numbers leave their range */
     wv_arena_release(f->arena, mark);
     /* what the regression has fitted away */
     return variance * ((double)n / fmax((double)n - 2 * (double)C, 1));
