@@ -308,3 +308,32 @@ bool wv_bend_arguments_fit(const wv_bend_pool *p, const wv_bend *b, const wv_str
     wv_arena_release(arena, mark);
     return to->K > 1 && best > first + wv_policy.bend_cloud_least;
 }
+
+/* The Gaussian that the share `at` of the draws belongs to: by weights half fitted, half equal. */
+static size_t choose(const wv_bend_clouds *q, double at)
+{
+    size_t k = 0;
+    for (double sum = 0; k + 1 < q->K; k++)
+        if ((sum += (q->w[k] + 1 / (double)q->K) / 2) > at)
+            break;
+    return k;
+}
+
+void wv_bend_arguments_draw(const wv_bend_clouds *q, const wv_bend *b, const wv_stream *stream, size_t n, double *x,
+                            wv_arena *arena)
+{
+    size_t D = b->D, r = q->r, some = n / 2, mark = wv_arena_mark(arena);
+    double *u = wv_arena_take(arena, some * D), *to = wv_arena_take(arena, some * D), z[MOST];
+    wv_rng_normal(stream, 0, some * D, u);
+    for (size_t i = 0; i < some; i++) {
+        size_t k = choose(q, ((double)i + 0.5) / (double)some);
+        memcpy(z, u + i * D, r * sizeof *z);
+        cblas_dtrmv(CblasRowMajor, CblasLower, CblasNoTrans, CblasNonUnit, (int)r, q->root[k], (int)r, z, 1);
+        for (size_t c = 0; c < r; c++)
+            u[i * D + c] = q->mu[k][c] + wv_policy.bend_arm_wide * z[c];
+    }
+    wv_bend_forward(b, some, u, to, NULL, arena);
+    for (size_t i = 0; i < some; i++)
+        memcpy(x + 2 * i * D, to + i * D, D * sizeof *x);
+    wv_arena_release(arena, mark);
+}

@@ -19,4 +19,8 @@ typedef struct {
 /* From the points of the pool, without the model. False: the arguments are standard normal, as far as these tell. */
 bool wv_bend_arguments_fit(const wv_bend_pool *p, const wv_bend *b, const wv_stream *stream, wv_bend_clouds *to,
                            wv_arena *arena);
+
+/* Every second of the n points x becomes one of these Gaussians, made wider: their arms are followed to their ends. */
+void wv_bend_arguments_draw(const wv_bend_clouds *q, const wv_bend *b, const wv_stream *stream, size_t n, double *x,
+                            wv_arena *arena);
 #endif

@@ -413,11 +413,17 @@ static bool look_again(wv_bend_pool *p, wv_bend *b, wv_arena *arena)
     return found;
 }
 
+bool wv_bend_tells_arms(const wv_bend_pool *p)
+{
+    return (double)p->round > wv_policy.bend_rounds_gaussian && !p->lines;
+}
+
 void wv_bend_draw(const wv_bend_pool *p, const wv_bend *b, const wv_stream *stream, size_t n, double *x,
                   wv_arena *arena)
 {
     enum { WIDTHS = 4 };
-    static const double wide[WIDTHS] = {1.3, 1.3, 2, 3};
+    static const double near[WIDTHS] = {1.3, 1.3, 2, 3}, far[WIDTHS] = {1.3, 4, 3, 4};
+    const double *wide = wv_bend_tells_arms(p) ? far : near;
     size_t D = b->D, mark = wv_arena_mark(arena);
     double *u = wv_arena_take(arena, n * D);
     wv_rng_normal(stream, 0, n / 2 * D, u);

@@ -13,6 +13,9 @@ bool wv_bend_seems(const wv_bend_pool *p, const double *mu, const double *root, 
  * its frame and a first fit. */
 bool wv_bend_find(wv_bend_pool *p, wv_bend *b, const double *mu, const double *root, wv_arena *arena);
 
+/* Have the arguments rows and lines, so that the points tell what the map leaves of their density? */
+bool wv_bend_tells_arms(const wv_bend_pool *p);
+
 /* x[n][D] for the next batch, from the present map, wider than it. */
 void wv_bend_draw(const wv_bend_pool *p, const wv_bend *b, const wv_stream *stream, size_t n, double *x,
                   wv_arena *arena);

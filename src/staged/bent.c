@@ -142,9 +142,14 @@ bool wv_bent_begin(wvgd_fit *f)
 
 void wv_bent_ask(wvgd_fit *f)
 {
-    wv_stream stream = {f->opt.seed, WV_RNG_BEND, f->count.batch, 0};
+    wv_stream stream = {f->opt.seed, WV_RNG_BEND, f->count.batch, 0}, fitted = stream, drawn = stream;
+    fitted.component = 1;
+    drawn.component = 2;
+    wv_bend_clouds arms;
     f->b.n = wv_bend_batch(f->D);
     wv_bend_draw(&f->pool, &f->bend, &stream, f->b.n, f->b.x, f->arena);
+    if (wv_bend_tells_arms(&f->pool) && wv_bend_arguments_fit(&f->pool, &f->bend, &fitted, &arms, f->arena))
+        wv_bend_arguments_draw(&arms, &f->bend, &drawn, f->b.n, f->b.x, f->arena);
 }
 
 /* The mixture in u has a component for each of these Gaussians of the arguments. */
