@@ -687,7 +687,8 @@ static void egg_boxes(void **state)
 
 /* The egg box of nested samplers through a uniform prior, without gradients: where modes are cut off by the walls of
  * the prior, z has long tails. Final draws alone may not show that they are not covered, when those that the verdict
- * looks at do. */
+ * looks at do; nor may they meet the largest weights, which walks meet. Ascents to such a mode may be too short to tell
+ * the curvature of its top, and the few draws of a Gaussian much too wide said that it has no weight. */
 static double egg_box_by_prior(void *self, const double *z, double *grad)
 {
     double u = M_PI * 2.5 * erfc(-z[0] * sqrt(0.5)), v = M_PI * 2.5 * erfc(-z[1] * sqrt(0.5));
@@ -708,16 +709,97 @@ static void tails_at_the_edge_of_a_prior(void **state)
     wvgd_model model;
     assert_int_equal(wvgd_model_pointwise(&model, 2, egg_box_by_prior, NULL, false), 0);
     model.start = draw_normal;
-    for (uint64_t seed = 8; seed <= 11; seed++) {
+    double squares = 0, n = 0;
+    for (uint64_t seed = 8201; seed <= 8216; seed++) {
         wvgd_results r;
         wvgd_options o = staged_options(5, seed);
         o.most_particles = 80;
         wvgd_fit *fit = fitted(&model, &o, &r);
-        assert_true(r.reliable);
+        double z = (r.evidence.value - truth) / r.evidence.se;
+        assert_int_equal(r.modes, 18);
         assert_near(r.evidence.value, truth, fmax(4 * r.evidence.se, 0.05));
+        squares += z * z;
+        n++;
+        wvgd_free(fit);
+    }
+    print_message("errors of the log evidence: %.2f standard errors (rms)\n", sqrt(squares / n));
+    assert_true(squares < n + 4 * sqrt(2 * n)); /* 0.1 % of the sums of so many squares are larger */
+    wvgd_model_close(&model);
+}
+
+/* Two normals along each of D axes, independent of each other: 2^D modes. */
+typedef struct {
+    double weight, mean[2], sd[2]; /* of the first, of both */
+} pair;
+
+static double variance_of(const pair *p)
+{
+    double a = p->weight, b = 1 - a;
+    return a * p->sd[0] * p->sd[0] + b * p->sd[1] * p->sd[1] + a * b * pow(p->mean[0] - p->mean[1], 2);
+}
+
+static void open_pairs(wvgd_model *model, size_t D, const pair *axis)
+{
+    enum { MOST = 3, MODES = 8 };
+    double weight[MODES], mean[MODES * MOST], cov[MODES * MOST * MOST] = {0};
+    for (size_t k = 0; k < (size_t)1 << D; k++) {
+        weight[k] = 1;
+        for (size_t i = 0; i < D; i++) {
+            size_t other = k >> i & 1;
+            weight[k] *= other ? 1 - axis[i].weight : axis[i].weight;
+            mean[k * D + i] = axis[i].mean[other];
+            cov[(k * D + i) * D + i] = pow(axis[i].sd[other], 2);
+        }
+    }
+    assert_int_equal(target_mixture(model, D, (size_t)1 << D, weight, mean, cov), 0);
+}
+
+/* One of four modes has 0.4 % of the mass, but is so far from the heaviest that it makes 5 % of a variance. It was
+ * known, and left out. */
+static void light_modes_that_make_variance(void **state)
+{
+    (void)state;
+    static const pair axis[] = {{0.93, {0.786, 1.693}, {0.13, 0.0389}}, {0.94, {4.787, 7.636}, {0.407, 0.122}}};
+    wvgd_model model;
+    open_pairs(&model, 2, axis);
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        wvgd_results r;
+        wvgd_options o = staged_options(5, seed);
+        wvgd_fit *fit = fitted(&model, &o, &r);
+        assert_near(r.evidence.value, 0, fmax(4 * r.evidence.se, 0.001));
+        for (size_t i = 0; i < 2; i++)
+            assert_near(sqrt(r.var[i] / variance_of(&axis[i])), 1, fmax(4 * r.sd_se[i] / sqrt(r.var[i]), 0.002));
         wvgd_free(fit);
     }
     wvgd_model_close(&model);
+}
+
+/* Eight modes, five or six sds apart: one Gaussian fitted to two of them foretold so little that any end of an ascent
+ * passed for a part of it. One mode was lost, and with it 6 % of the mass. */
+static void modes_behind_a_bad_gaussian(void **state)
+{
+    (void)state;
+    static const struct {
+        double apart;
+        uint64_t seed;
+    } cases[] = {{5, 184}, {5, 185}, {5, 186}, {6, 81}, {6, 82}, {6, 83}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double d = cases[i].apart;
+        pair axis[] = {{0.56, {0, -0.17 * d}, {0.17, 0.17}},
+                       {0.72, {0, 0.06 * d}, {0.06, 0.06}},
+                       {0.42, {0, -0.03 * d}, {0.03, 0.03}}};
+        wvgd_model model;
+        wvgd_results r;
+        wvgd_options o = staged_options(5, cases[i].seed);
+        open_pairs(&model, 3, axis);
+        wvgd_fit *fit = fitted(&model, &o, &r);
+        print_message("%.0f sds apart: error %.4f +- %.4f\n", d, r.evidence.value, r.evidence.se);
+        assert_near(r.evidence.value, 0, fmax(4 * r.evidence.se, 0.02));
+        for (size_t k = 0; k < 3; k++)
+            assert_near(log(r.var[k] / variance_of(&axis[k])) / 2, 0, 0.03);
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
 }
 
 /* Sixteen narrow modes at the scale of the user in the middle of eight that lie far outside: later starts were all as
@@ -881,6 +963,8 @@ int main(void)
         cmocka_unit_test(boxes),
         cmocka_unit_test(egg_boxes),
         cmocka_unit_test(tails_at_the_edge_of_a_prior),
+        cmocka_unit_test(light_modes_that_make_variance),
+        cmocka_unit_test(modes_behind_a_bad_gaussian),
         cmocka_unit_test(modes_in_the_middle),
         cmocka_unit_test(tops_with_parts),
     };

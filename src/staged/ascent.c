@@ -20,9 +20,9 @@ bool wv_ascent_archive(wv_path *path, wv_archive *a, size_t D)
     wv_path p = *path;
     wv_archive_values(a, &p, sizeof p);
     if (!flag(p.active) || !flag(p.fresh) || p.seen > 1 || !flag(p.at_top) || !flag(p.judged) || !flag(p.spike) ||
-        !flag(p.wide) || !flag(p.again) || !flag(p.past) || (double)p.tries > wv_policy.start_tries || p.hit < -1 ||
-        p.hit >= WV_MODES || p.slab < -1 || p.slab > WV_STATIONS || p.feeling > D ||
-        (p.stations | p.made) >> WV_STATIONS)
+        !flag(p.wide) || !flag(p.narrowed) || !flag(p.again) || !flag(p.past) ||
+        (double)p.tries > wv_policy.start_tries || p.hit < -1 || p.hit >= WV_MODES || p.slab < -1 ||
+        p.slab > WV_STATIONS || p.feeling > D || (p.stations | p.made) >> WV_STATIONS)
         return wv_archive_refuse(a);
     if (wv_archive_reading(a))
         *path = p;

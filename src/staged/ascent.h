@@ -20,6 +20,7 @@ typedef struct {
     int wide;                   /* flag: its start has the scale of prior or user */
     int past;                   /* flag: it has gone past what may be a slab */
     int slab;                   /* 1 + the station of a slab that is to be fitted after its top; -1: that was done */
+    int narrowed;               /* flag: a Gaussian narrower than the one at its top has been fitted */
     int again;                  /* flag: it has forgotten curvature that had collapsed */
     int hit;                    /* the known mode in which it ended, or -1 */
     unsigned stations, made;    /* bits: Gaussians left behind; those whose roots have been worked out */

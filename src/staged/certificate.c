@@ -37,13 +37,19 @@ void wv_certificate_forget(wv_certificate *c)
 {
     c->now.result = WV_CERTIFICATE_NONE;
     c->now.walks = c->now.outside = c->now.states = c->now.trajectory = 0;
+    c->now.excess = 0;
+}
+
+double wv_certificate_unseen_variance(const wv_certificate *c)
+{
+    return c->now.excess > 0 ? c->now.excess / (double)(WV_WALKERS * c->now.trajectory) : 0;
 }
 
 bool wv_certificate_archive(wv_certificate *c, wv_archive *a, bool running)
 {
     wv_certified s = c->now;
     wv_archive_values(a, &s, sizeof s);
-    if (s.result > WV_CERTIFICATE_FAILED)
+    if (s.result > WV_CERTIFICATE_FAILED || !(s.excess >= 0) || (s.excess > 0 && !s.trajectory))
         return wv_archive_refuse(a);
     if (wv_archive_reading(a))
         c->now = s;
@@ -56,6 +62,16 @@ static void begin_trajectory(wvgd_fit *f)
     wv_chains_begin(f, wv_policy.certificate_length, WV_RNG_CERTIFY);
 }
 
+/* Of the final draws. */
+static double largest_weight(const wvgd_fit *f)
+{
+    const wv_draws *d = &f->closing.draws;
+    double largest = -INFINITY;
+    for (size_t i = f->closing.trial; i < d->n; i++)
+        largest = fmax(largest, d->log_p[i] - d->log_m[i]);
+    return largest - f->outcome.evidence.value;
+}
+
 static bool set_out(wvgd_fit *f)
 {
     wv_certificate *c = &f->certificate;
@@ -63,6 +79,7 @@ static bool set_out(wvgd_fit *f)
         return false;
     c->now.walks = WV_WALKERS;
     c->now.limit = wv_decide_outside(f->closing.draws.n - f->closing.trial, WV_WALKERS);
+    c->now.largest = largest_weight(f);
     memcpy(c->outside_x, f->chains.x, WV_WALKERS * c->D * sizeof *c->outside_x);
     for (size_t i = 0; i < WV_WALKERS; i++)
         c->now.most[i] = -INFINITY;
@@ -110,6 +127,7 @@ static double weigh(wvgd_fit *f)
         double log_w = f->chains.log_p[i] - log_m[i] - f->outcome.evidence.value;
         bool outside = log_w > c->now.limit;
         c->now.states += outside;
+        c->now.excess += fmax(exp(fmin(log_w, c->now.limit)) - exp(c->now.largest), 0);
         if (log_w > c->now.most[i]) {
             c->now.outside += outside && !(c->now.most[i] > c->now.limit);
             c->now.most[i] = log_w;

@@ -23,6 +23,8 @@ typedef struct {
     size_t failures;         /* certificates that have failed */
     size_t trajectory;       /* trajectories that have ended */
     double limit;            /* log p~/(m Z) beyond which a state is outside */
+    double largest;          /* of the final draws */
+    double excess;           /* sum over states of what p~/(m Z) is above that, up to the limit */
     double most[WV_WALKERS]; /* largest log p~/(m Z) at the states of each */
 } wv_certified;
 
@@ -40,6 +42,10 @@ void wv_certificate_copy(wv_certificate *to, const wv_certificate *from); /* wha
 
 /* The mixture has changed: nothing is known of it. */
 void wv_certificate_forget(wv_certificate *c);
+
+/* What the variance of p~/(m Z) under m has beyond the weights of the final draws, as the chains have met it; 0 without
+ * chains. Large weights are rare among draws of m, and by as much more frequent among states of the posterior. */
+double wv_certificate_unseen_variance(const wv_certificate *c);
 
 /* Chains set out from the closing draws. False: none are needed, or none can. */
 bool wv_certificate_begin(wvgd_fit *f);

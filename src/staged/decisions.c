@@ -194,6 +194,11 @@ bool wv_decide_tails_uncovered(double most, double weight_quantile)
     return most > fmax(wv_policy.probe_uncovered, weight_quantile + wv_policy.probe_above_quantile);
 }
 
+bool wv_decide_moves_sd(double share)
+{
+    return share > wv_policy.modes_moving;
+}
+
 bool wv_decide_mode_matters(bool relevant, double elbo, double log_z)
 {
     return relevant && !(elbo < log_z - wv_policy.recover_light);

@@ -96,6 +96,9 @@ bool wv_decide_point_matters(double log_w, double below);
 /* The highest log p~/(m Z) among points that matter is one that the proposal does not cover. */
 bool wv_decide_tails_uncovered(double most, double weight_quantile);
 
+/* Does a mode change an sd that adds this share to a variance? */
+bool wv_decide_moves_sd(double share);
+
 /* A mode that exploration found, of this ELBO, has enough of the evidence to be missed. */
 bool wv_decide_mode_matters(bool relevant, double elbo, double log_z);
 /* A mode whose top stands so far above what the proposal has there (log p~/(m Z)) joins the mixture again, and with

@@ -239,26 +239,36 @@ static void remember_end(wvgd_fit *f, size_t k, size_t mode)
     f->explore.end[e].fits += inside(f, mode, x) ? (unsigned)wv_policy.judge_end_fits : 1;
 }
 
-/* Do final draws in bent coordinates represent what is at x? */
-static bool represented(wvgd_fit *f, double log_p, const double *x)
+bool wv_explore_climbs(const wvgd_fit *f)
 {
-    return wv_bent_known(f) &&
-           log_p - wv_bent_log_density(f, x, NULL) - f->outcome.evidence.value < wv_policy.explore_represented;
+    const wv_explore *e = &f->explore;
+    return f->stage == WV_SEEK && !wv_bent_known(f) && wv_modes_hide(f) &&
+           (double)(e->starts - e->again_starts) <= wv_policy.explore_hiding_tops;
 }
 
-/* Is the end of path k explained by what is known? Then it is a hit. */
+/* log p~/(m Z) at the end of path k, once there are final draws; 0 before. */
+static double log_weight(wvgd_fit *f, size_t k)
+{
+    const double *x = f->explore.path_x + k * f->D;
+    return f->stage == WV_SEEK ? f->explore.path[k].log_p - wv_bent_log_density(f, x, NULL) - f->outcome.evidence.value
+                               : 0;
+}
+
+/* Is the end of path k explained by what is known? Then it is a hit. Once there are final draws they say whether a mode
+ * whose Gaussian is bad explains it. */
 static bool explained(wvgd_fit *f, size_t k)
 {
     wv_path *p = &f->explore.path[k];
     const double *x = f->explore.path_x + k * f->D;
     size_t m = 0;
-    double distance = INFINITY;
+    double distance = INFINITY, log_w = log_weight(f, k);
     if (f->modes.n && p->hit < 0)
         p->hit = fitted_before(f, k);
-    if (p->hit < 0 && represented(f, p->log_p, x))
+    if (p->hit < 0 && wv_bent_known(f) && log_w < wv_policy.explore_represented)
         p->hit = 0;
-    if (f->modes.n && (p->hit >= 0 || (p->log_p - wv_modes_predict(f, x, &m, &distance) < wv_policy.judge_explained &&
-                                       distance < wv_modes_bulk(f)))) {
+    if (f->modes.n &&
+        (p->hit >= 0 || (p->log_p - wv_modes_predict(f, x, &m, &distance) < wv_policy.judge_explained &&
+                         distance < wv_modes_bulk(f) && (log_w < wv_policy.probe_uncovered || !wv_modes_bad(f, m))))) {
         wv_modes_hit(f, p->hit >= 0 ? (size_t)p->hit : m, p->wide);
         return true;
     }
@@ -304,6 +314,8 @@ static bool foretold(wvgd_fit *f)
     size_t n = e->starts - e->again_starts, evaluations = e->climbed - e->again_climbed,
            spare = f->modes.relevant == 1 ? (size_t)wv_policy.explore_foretold_spare_one
                                           : (size_t)wv_policy.explore_foretold_spare * wv_starts_enough(f);
+    if (e->again_starts && wv_explore_climbs(f))
+        return true;
     return (double)e->starts < foretold_starts(f) &&
            evaluations < n + n / (size_t)wv_policy.explore_foretold_share + spare;
 }
@@ -365,7 +377,7 @@ bool wv_explore_again_wanted(wvgd_fit *f)
 {
     return wv_starts_few_dims(f) && f->dense && f->model.has_gradient && f->opt.init == WVGD_INIT_EXPLORE &&
            !f->opt.starts && !f->explore.again_starts && f->modes.relevant &&
-           (double)f->explore.starts < foretold_starts(f);
+           ((double)f->explore.starts < foretold_starts(f) || wv_modes_hide(f));
 }
 
 /* What paths have left is not saved between two searches, so it is forgotten. */
@@ -448,6 +460,12 @@ static bool passed_slab(wvgd_fit *f, size_t k)
     return true;
 }
 
+/* Log mass of the Gaussian g if it has the density of path p at its top. */
+static double laplace(const wvgd_fit *f, const wv_path *p, const wv_gaussian *g)
+{
+    return p->log_p + g->family->log_det(f->D, 0, g->root) + (double)f->D * half_log_2pi;
+}
+
 /* Looks at the next path that has ended; when none is left, the next wave begins. */
 static void next_end(wvgd_fit *f)
 {
@@ -474,8 +492,7 @@ static void next_end(wvgd_fit *f)
             wv_gaussian g = wv_ascent_station(f, k, 0);
             if (refuse(f, &g))
                 continue;
-            wv_modes_add(f, &g, p->log_p + g.family->log_det(f->D, 0, g.root) + (double)f->D * half_log_2pi,
-                         wv_policy.judge_unfitted_sd, p->wide);
+            wv_modes_add(f, &g, laplace(f, p, &g), wv_policy.judge_unfitted_sd, p->wide);
             wv_modes_rescale(f);
             continue;
         }
@@ -516,6 +533,23 @@ static bool spike(wvgd_fit *f)
     return true;
 }
 
+/* Where an ascent was short the curvature of its top is not known in all directions, and a fit may get lost whose draws
+ * fall much farther than it says. It is fitted once more, from a Gaussian as much narrower. */
+static bool begin_narrower(wvgd_fit *f, double elbo, double sd)
+{
+    wv_path *p = &f->explore.path[f->explore.judged];
+    wv_gaussian g = wv_ascent_station(f, f->explore.judged, WV_STATIONS - 1);
+    double half = (double)f->D / 2, missing = laplace(f, p, &g) - p->top_elbo;
+    if (p->narrowed || p->spike || !p->at_top || p->slab < 0 || !f->modes.n || !wv_modes_too_light(f, elbo, sd) ||
+        !(missing > wv_policy.judge_too_wide && missing < wv_policy.judge_meaningless))
+        return false;
+    p->narrowed = 1;
+    wv_mixture_set_one(&f->mix, g.mu, g.root);
+    cblas_dscal((int)(f->D * f->D), sqrt(half / (half + missing)), f->mix.root, 1);
+    fit_candidate(f);
+    return true;
+}
+
 /* The fit of a candidate may wander off to a heavier mode that is known, through what lies between the two. If its
  * top is then still not explained, it is a mode as its ascent found it: the Gaussian of the curvature there, unless its
  * draws have shown that it is none of the density. */
@@ -526,7 +560,7 @@ static bool keep_top(wvgd_fit *f)
     wv_gaussian g = wv_ascent_station(f, f->explore.judged, WV_STATIONS - 1);
     size_t m = 0;
     double distance = INFINITY, above = p->log_p - wv_modes_predict(f, x, &m, &distance),
-           elbo = fmin(p->log_p + g.family->log_det(f->D, 0, g.root) + (double)f->D * half_log_2pi, p->top_elbo);
+           elbo = fmin(laplace(f, p, &g), p->top_elbo);
     if (!p->at_top || !(above > wv_policy.judge_kept_top && distance > wv_modes_bulk(f)) ||
         wv_modes_too_light(f, elbo, 0))
         return false;
@@ -542,6 +576,12 @@ static bool same_mode(const wvgd_fit *f, const wv_gaussian *g, size_t m, double 
     return distance < wv_policy.judge_same_distance * D + wv_policy.judge_same_spare &&
            fabs(g->family->log_det(f->D, 0, g->root) - mode.family->log_det(f->D, 0, mode.root)) <
                wv_policy.judge_same_volume * D;
+}
+
+/* Does a mode hide in mode m, as the final draws say of the end that has been fitted? */
+static bool hidden(wvgd_fit *f, size_t m)
+{
+    return wv_modes_bad(f, m) && !wv_bent_known(f) && log_weight(f, f->explore.judged) > wv_policy.probe_uncovered;
 }
 
 /* Mode m has been found again, as g; not by a slab on the way to a top, which has been taken already. */
@@ -600,10 +640,12 @@ static void take(wvgd_fit *f, double elbo, double sd, bool fitted)
     wv_gaussian g = wv_mixture_component(&f->mix, 0);
     size_t m = 0, before = f->modes.relevant;
     double distance = INFINITY;
+    if (fitted && begin_narrower(f, elbo, sd))
+        return;
     if (isfinite(elbo) && isfinite(g.family->log_det(f->D, 0, g.root)) && !refuse(f, &g)) {
         if (f->modes.n && fitted)
             wv_modes_predict(f, g.mu, &m, &distance);
-        if (same_mode(f, &g, m, distance))
+        if (same_mode(f, &g, m, distance) && !hidden(f, m))
             find_again(f, m, &g, elbo, sd);
         else
             add(f, &g, elbo, sd);
@@ -718,13 +760,14 @@ static double top_elbo(const wvgd_fit *f)
     return f->modes.n ? f->modes.mode[wv_modes_heaviest(f)].elbo : -INFINITY;
 }
 
-/* Fits the candidate g, with that ELBO by a few draws, if it may matter. On a bent ridge the Gaussian of the curvature
- * may be hopeless, and yet its top as high as a mode's. */
+/* Fits the candidate g, with that ELBO by a few draws, if it may matter: by these, or by what the curvature at its top
+ * promises. On a bent ridge both may be hopeless, and yet its top as high as a mode's. */
 static void try_candidate(wvgd_fit *f, const wv_path *p, const wv_gaussian *g, double elbo)
 {
     bool high = p->at_top && f->modes.n && p->log_p > wv_modes_top(f) - wv_policy.judge_high_top;
+    double promise = p->at_top ? fmax(elbo, laplace(f, p, g)) : elbo;
     wv_mixture_set_one(&f->mix, g->mu, g->root);
-    if (elbo > top_elbo(f) - wv_policy.judge_light - (double)f->D || high)
+    if (promise > top_elbo(f) - wv_policy.judge_light - (double)f->D || high)
         fit_candidate(f);
     else if (p->at_top)
         take(f, elbo, wv_policy.judge_unfitted_sd, false);
@@ -872,7 +915,7 @@ static void foretell(wvgd_fit *f, size_t k, double log_p, const double *x, const
     wv_path *p = &f->explore.path[k];
     double log_w, distance, log_det;
     size_t m = 0;
-    if (!f->explore.again_starts || !p->active)
+    if (!f->explore.again_starts || !p->active || wv_explore_climbs(f))
         return;
     wv_modes_predict(f, x, &m, &distance);
     log_w = log_p - wv_bent_log_density(f, x, &log_det) - f->outcome.evidence.value;

@@ -90,6 +90,10 @@ void wv_explore_begin(wvgd_fit *f);
 bool wv_explore_waits(const wvgd_fit *f);
 void wv_explore_go_on(wvgd_fit *f);
 
+/* Do ascents go on to their tops, whatever is foretold? The first ones do that are made with the final draws where
+ * modes may hide behind others. */
+bool wv_explore_climbs(const wvgd_fit *f);
+
 /* Whether more starts are worth their price now that a mixture foretells the density at them; and these starts. */
 bool wv_explore_again_wanted(wvgd_fit *f);
 void wv_explore_again(wvgd_fit *f);

@@ -20,10 +20,10 @@ static const double negligible = 1e-12, faint = 1e-8;
 static size_t mode_of(wvgd_fit *f, size_t k)
 {
     wv_gaussian g = wv_mixture_component(&f->mix, k);
-    return wv_modes_nearest_to(f, f->modes.relevant, &g);
+    return wv_modes_nearest_to(f, f->modes.n, &g);
 }
 
-/* Is component k the heaviest of those of a mode that matters? */
+/* Is component k the heaviest of those of a mode? */
 static bool stands_for_mode(wvgd_fit *f, size_t k)
 {
     for (size_t i = 0; i < f->mix.K; i++)

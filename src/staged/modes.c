@@ -174,6 +174,19 @@ double wv_modes_bulk(const wvgd_fit *f)
     return (double)f->D + wv_policy.modes_bulk_sds * sqrt(2 * (double)f->D);
 }
 
+bool wv_modes_bad(const wvgd_fit *f, size_t m)
+{
+    return f->modes.mode[m].sd > wv_policy.explore_hiding;
+}
+
+bool wv_modes_hide(const wvgd_fit *f)
+{
+    size_t bad = 0;
+    for (size_t m = 0; m < f->modes.n; m++)
+        bad += f->modes.mode[m].relevant && wv_modes_bad(f, m);
+    return f->modes.relevant > 1 && bad;
+}
+
 /* Nats by which a prediction at this squared distance from mode m may be off. */
 static double doubt(const wvgd_fit *f, size_t m, double distance)
 {
@@ -203,6 +216,8 @@ typedef struct {
 static int part_of(const wvgd_fit *f, const prediction *p, double log_p)
 {
     const wv_mode *mode = &f->modes.mode[p->mode];
+    if (wv_explore_climbs(f))
+        return -1;
     return !too_low(f, log_p) && mode->relevant && !mode->slab && p->distance < wv_modes_bulk(f) &&
                    fabs(log_p - p->expected) < doubt(f, p->mode, p->distance)
                ? (int)p->mode

@@ -55,6 +55,10 @@ double wv_modes_predict(wvgd_fit *f, const double *x, size_t *mode, double *dist
 /* Can a double tell the draws of g apart? */
 bool wv_modes_resolved(wvgd_fit *f, const wv_gaussian *g);
 
+/* Is the Gaussian of mode m so bad that other modes may hide in it? Of any of several modes? */
+bool wv_modes_bad(const wvgd_fit *f, size_t m);
+bool wv_modes_hide(const wvgd_fit *f);
+
 /* Squared Mahalanobis distance within which the bulk of a mode lies. */
 double wv_modes_bulk(const wvgd_fit *f);
 

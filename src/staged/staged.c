@@ -280,6 +280,30 @@ static void set_given_scale(wvgd_fit *f)
     wv_arena_release(f->arena, mark);
 }
 
+/* Modes too light to matter to the evidence that are so far from the others that they change an sd join the mixture of
+ * these, whose masses add up to `sum`, in units of the heaviest. Returns what they add to it. */
+static double add_light_modes(wvgd_fit *f, double top, double sum)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *mu = wv_arena_take(f->arena, D), *root = wv_arena_take(f->arena, D * D), *sd = wv_arena_take(f->arena, D),
+           added = 0;
+    bool known = wv_mixture_moments(&f->mix, mu, root, f->arena);
+    if (known)
+        wv_family_get(WVGD_FULL)->sd(D, 0, root, sd);
+    for (size_t m = 0; m < f->modes.n && f->mix.K < f->mix.room && known; m++) {
+        double w = exp(f->modes.mode[m].elbo - top), most = 0;
+        for (size_t i = 0; i < D; i++)
+            most = fmax(most, w / sum * pow((f->modes.x[m * D + i] - mu[i]) / sd[i], 2));
+        if (f->modes.mode[m].relevant || !wv_decide_moves_sd(most))
+            continue;
+        wv_gaussian g = wv_modes_gaussian(f, m);
+        wv_mixture_append(&f->mix, &g, w / sum);
+        added += w;
+    }
+    wv_arena_release(f->arena, mark);
+    return added;
+}
+
 /* One component for each mode that matters, or, where exploration was stopped before any ascent has ended, one of the
  * given scale. */
 static wv_stage begin_mixture(wvgd_fit *f)
@@ -296,11 +320,15 @@ static wv_stage begin_mixture(wvgd_fit *f)
             wv_mixture_append(&f->mix, &g, w);
             sum += w;
         }
+    if (f->mix.K) {
+        wv_mixture_normalise(&f->mix);
+        sum += f->dense ? add_light_modes(f, top, sum) : 0;
+    }
     if (!f->mix.K) {
         set_given_scale(f);
         sum = 1;
     }
-    wv_mixture_raise_weights(&f->mix, sum, wv_policy.start_least_weight / (double)f->mix.K);
+    wv_mixture_raise_weights(&f->mix, 1, wv_policy.start_least_weight / (double)f->mix.K);
     wv_mixture_normalise(&f->mix);
     wv_draws_clear(&f->recent);
     wv_mixture_fit_set_elbo(&f->fitting, top + log(sum));
@@ -716,21 +744,6 @@ static wv_stage after_seek(wvgd_fit *f)
     return leaves_aside(f) ? give_up_bend(f) : begin_seek(f);
 }
 
-static wv_stage after_certificate(wvgd_fit *f)
-{
-    const wv_certified *c = &f->certificate.now;
-    f->count.iteration++;
-    if (c->result == WV_CERTIFICATE_FAILED && wv_decide_grow_outside(c->failures) && grow_outside(f))
-        return begin_fit(f, false);
-    return conclude(f);
-}
-
-static wv_stage after_finish(wvgd_fit *f)
-{
-    f->count.iteration++;
-    return conclude(f);
-}
-
 /* What chains that complete the fit would cost; without them, more than anything. */
 static double finish_price(const wvgd_fit *f)
 {
@@ -744,7 +757,8 @@ static wv_stage after_close(wvgd_fit *f)
     size_t n = f->closing.draws.n - f->closing.trial;
     wvgd_estimate e = wv_staged_closing_weigh(f, f->closing.trial);
     wv_growth_facts g = growth_facts(f);
-    wv_final_facts c = {.first = n == f->b.n,
+    e.se = hypot(e.se, sqrt(wv_certificate_unseen_variance(&f->certificate) / (double)n));
+    wv_final_facts c = {.first = n == f->b.n && f->certificate.now.result == WV_CERTIFICATE_NONE,
                         .finite = isfinite(e.value),
                         .se = e.se,
                         .wanted_se = wv_decide_wanted_se(f->opt.evidence_se),
@@ -772,6 +786,23 @@ static wv_stage after_close(wvgd_fit *f)
         return begin_seek(f);
     wv_closing_plan(&f->closing, more);
     return WV_CLOSING;
+}
+
+static wv_stage after_certificate(wvgd_fit *f)
+{
+    const wv_certified *c = &f->certificate.now;
+    bool surprised = wv_certificate_unseen_variance(&f->certificate) > 0;
+    f->count.iteration++;
+    if (c->result == WV_CERTIFICATE_FAILED && wv_decide_grow_outside(c->failures) && grow_outside(f))
+        return begin_fit(f, false);
+    /* the error of the evidence is larger than final draws alone have shown: it may take more of them */
+    return c->result == WV_CERTIFICATE_PASSED && surprised ? after_close(f) : conclude(f);
+}
+
+static wv_stage after_finish(wvgd_fit *f)
+{
+    f->count.iteration++;
+    return conclude(f);
 }
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */

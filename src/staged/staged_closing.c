@@ -427,7 +427,8 @@ static double square_of_largest(const pairs *p)
 static double residual_variance(wvgd_fit *f, const controls *c, size_t first, const double *v, const double *beta,
                                 double level)
 {
-    size_t n = f->closing.draws.n - first, C = c->C, strata = f->proposals.n, mark = wv_arena_mark(f->arena);
+    size_t n = f->closing.draws.n - first, C = c->C, strata = f->closing.draws.shape.sources,
+           mark = wv_arena_mark(f->arena);
     double variance = 0, largest = 0;
     pairs *sums = (pairs *)(void *)wv_arena_zeros(f->arena, strata * sizeof *sums / sizeof(double)); /* [strata] */
     for (size_t at = 0; at < n; at += WV_BLOCK) {
