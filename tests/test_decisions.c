@@ -194,10 +194,11 @@ static void bends(void **state)
     assert_near(wv_decide_bend_price(p), 1560, 1e-9);
     p.work = 1e6;
     assert_near(wv_decide_bend_price(p), 1560 + 4800, 1e-9);
-    assert_true(wv_decide_look_for_bend(2161, 720, 0, 0) && !wv_decide_look_for_bend(2159, 720, 0, 0));
-    assert_true(wv_decide_look_for_bend(4321, 720, 1, 0) && !wv_decide_look_for_bend(4319, 720, 1, 0));
-    assert_false(wv_decide_look_for_bend(1e9, 720, 3, 0));
-    assert_true(wv_decide_look_for_bend(1e9, 720, 0, 0.04) && !wv_decide_look_for_bend(1e9, 720, 0, 0.06)); /* walls */
+    assert_true(wv_decide_look_for_bend(2161, 720, 0, 0, 1) && !wv_decide_look_for_bend(2159, 720, 0, 0, 1));
+    assert_true(wv_decide_look_for_bend(4321, 720, 1, 0, 1) && !wv_decide_look_for_bend(4319, 720, 1, 0, 1));
+    assert_false(wv_decide_look_for_bend(1e9, 720, 3, 0, 1));
+    assert_true(wv_decide_look_for_bend(1e9, 720, 0, 0, 2) && !wv_decide_look_for_bend(1e9, 720, 1, 0, 2)); /* modes */
+    assert_true(wv_decide_look_for_bend(1e9, 720, 0, 0.04, 1) && !wv_decide_look_for_bend(1e9, 720, 0, 0.06, 1)); /* walls */
     assert_true(wv_decide_bend(39, 100, 1) && !wv_decide_bend(41, 100, 1));
     assert_true(wv_decide_tails_unbent(0.5) && !wv_decide_tails_unbent(0.8));
     assert_true(wv_decide_bend(9, 100, 2) && !wv_decide_bend(11, 100, 2));

@@ -162,9 +162,10 @@ double wv_decide_bend_price(wv_prices p)
     return evaluations + own;
 }
 
-bool wv_decide_look_for_bend(double wanted, double price, size_t tries, double walled)
+bool wv_decide_look_for_bend(double wanted, double price, size_t tries, double walled, size_t modes)
 {
-    return (double)tries < wv_policy.bend_tries && wanted > wv_policy.bend_worth * (double)(tries + 1) * price &&
+    double most = modes > 1 ? wv_policy.bend_tries_modes : wv_policy.bend_tries;
+    return (double)tries < most && wanted > wv_policy.bend_worth * (double)(tries + 1) * price &&
            walled <= wv_policy.bend_walled;
 }
 

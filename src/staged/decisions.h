@@ -82,7 +82,7 @@ wv_trial_decision wv_decide_after_trial(const wv_growth_facts *g, const wv_trial
 double wv_decide_bend_price(wv_prices p);
 /* Whether one is looked for: by the draws that the evidence wants, that price, maps that have been left, and the share
  * of the trial's draws that have no density. */
-bool wv_decide_look_for_bend(double wanted, double price, size_t tries, double walled);
+bool wv_decide_look_for_bend(double wanted, double price, size_t tries, double walled, size_t modes);
 /* Whether a bend stays, by the draws that the evidence wants with it, and without it from that many modes. */
 /* fall: of log p~ far out in the coordinates that are no arguments, over that of a standard normal. */
 bool wv_decide_tails_unbent(double fall);

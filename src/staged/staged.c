@@ -447,7 +447,8 @@ static double walled(const wvgd_fit *f)
 /* Whether evaluations for a map to bent coordinates come next. */
 static bool begin_bend(wvgd_fit *f)
 {
-    return wv_decide_look_for_bend(f->growth.wanted, wv_decide_bend_price(prices(f)), f->bent.tries, walled(f)) &&
+    return wv_decide_look_for_bend(f->growth.wanted, wv_decide_bend_price(prices(f)), f->bent.tries, walled(f),
+                                   f->modes.relevant) &&
            wv_bent_begin(f);
 }
 
