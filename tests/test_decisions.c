@@ -193,7 +193,7 @@ static void bends(void **state)
     p.D = 40;
     assert_near(wv_decide_bend_price(p), 1560, 1e-9);
     p.work = 1e6;
-    assert_near(wv_decide_bend_price(p), 1560 + 4800, 1e-9);
+    assert_near(wv_decide_bend_price(p), 1560 + 2400, 1e-9);
     assert_true(wv_decide_look_for_bend(2161, 720, 0, 0, 1) && !wv_decide_look_for_bend(2159, 720, 0, 0, 1));
     assert_true(wv_decide_look_for_bend(4321, 720, 1, 0, 1) && !wv_decide_look_for_bend(4319, 720, 1, 0, 1));
     assert_false(wv_decide_look_for_bend(1e9, 720, 3, 0, 1));

@@ -333,8 +333,11 @@ static int reopen_own(json_t *asked, const char *dir, opened_model *model, failu
     int code = open_with_record(asked, name, NULL, model, f);
     if (!code)
         code = check_own(asked, dir, model, f);
+    const json_t *work = json_object_get(json_object_get(asked, "reopen"), "work");
     if (!record_reopen_flag(asked, "gradient")) /* it goes on as it began */
         model->model.has_gradient = false;
+    if (json_is_number(work)) /* likewise: it may have been assumed before it was known whether there are gradients */
+        model->model.work = json_number_value(work);
     return code;
 }
 
@@ -512,7 +515,8 @@ int complete_record(json_t *asked, const opened_model *model, failure *f)
                  json_object_set_new(reopen, "gradient", json_boolean(model->model.has_gradient)) |
                  json_object_set_new(reopen, "constrained", json_boolean(model->show != NULL));
     if (model->own)
-        failed |= json_object_set_new(reopen, "curves", curves_json(model));
+        failed |= json_object_set_new(reopen, "curves", curves_json(model)) |
+                  json_object_set_new(reopen, "work", json_real(model->model.work));
     if (model->priors)
         failed |= json_object_set(asked, "priors", model->priors);
     failed |= json_object_set_new(asked, "id", identity(asked));

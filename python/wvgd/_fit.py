@@ -194,7 +194,7 @@ class Fit(Result):
         core.wvgd_stop_now(self._pointer)
 
 
-WORK = 4e5  # assumed operations of a point, if it has a gradient: as of a few hundred rows with thirty columns
+WORK = 2e5  # assumed operations of a point, if it has a gradient: a few hundred rows with thirty columns take numpy as long
 
 
 def assumed_work(work: Optional[float], cheap: bool) -> float:
