@@ -9,8 +9,9 @@
 #include "wvgd.h"
 
 enum {
-    WV_BATCHES = 24, /* batches of a set at most */
-    WV_CHUNK = 4096, /* closing draws asked for at once */
+    WV_BATCHES = 24,      /* batches of a set at most */
+    WV_CHUNK = 4096,      /* closing draws asked for at once */
+    WV_SURE_TRIAL = 1024, /* draws of a trial at most that is made to be sure */
 };
 
 /* A batch that has been taken: its points and the proposals that made them. */

@@ -194,11 +194,16 @@ static void bends(void **state)
     assert_near(wv_decide_bend_price(p), 1560, 1e-9);
     p.work = 1e6;
     assert_near(wv_decide_bend_price(p), 1560 + 2400, 1e-9);
-    assert_true(wv_decide_look_for_bend(2161, 720, 0, 0, 1) && !wv_decide_look_for_bend(2159, 720, 0, 0, 1));
-    assert_true(wv_decide_look_for_bend(4321, 720, 1, 0, 1) && !wv_decide_look_for_bend(4319, 720, 1, 0, 1));
-    assert_false(wv_decide_look_for_bend(1e9, 720, 3, 0, 1));
-    assert_true(wv_decide_look_for_bend(1e9, 720, 0, 0, 2) && !wv_decide_look_for_bend(1e9, 720, 1, 0, 2)); /* modes */
-    assert_true(wv_decide_look_for_bend(1e9, 720, 0, 0.04, 1) && !wv_decide_look_for_bend(1e9, 720, 0, 0.06, 1)); /* walls */
+    assert_true(wv_decide_look_for_bend(2161, 720, 0, 0, true) && !wv_decide_look_for_bend(2159, 720, 0, 0, true));
+    assert_true(wv_decide_look_for_bend(4321, 720, 1, 0, true) && !wv_decide_look_for_bend(4319, 720, 1, 0, true));
+    assert_true(wv_decide_look_for_bend(721, 720, 0, 0, false) && !wv_decide_look_for_bend(719, 720, 0, 0, false));
+    assert_true(wv_decide_more_maps(2, 1) && !wv_decide_more_maps(3, 1));
+    assert_true(wv_decide_more_maps(0, 2) && !wv_decide_more_maps(1, 2));
+    assert_true(wv_decide_look_for_bend(1e9, 720, 0, 0.04, true) && !wv_decide_look_for_bend(1e9, 720, 0, 0.06, true));
+    assert_int_equal(wv_decide_sure_draws(8000, 1024), 1000);
+    assert_int_equal(wv_decide_sure_draws(80000, 1024), 1024);
+    /* weights with the log variance log 2 have the variance 1: 1.3 / (0.85 * 0.02)^2 draws */
+    assert_near(wv_decide_lognormal_wanted(sqrt(log(2)), 0.02), 1.3 / (0.017 * 0.017), 1e-6);
     assert_true(wv_decide_bend(39, 100, 1) && !wv_decide_bend(41, 100, 1));
     assert_true(wv_decide_tails_unbent(0.5) && !wv_decide_tails_unbent(0.8));
     assert_true(wv_decide_bend(9, 100, 2) && !wv_decide_bend(11, 100, 2));

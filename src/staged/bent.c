@@ -58,14 +58,14 @@ bool wv_bent_archive(wv_bent *b, wv_archive *a)
 }
 
 /* ---- the search -------------------------------------------------------------------------------------------------- */
-static bool wanted(const wvgd_fit *f)
+bool wv_bent_open(const wvgd_fit *f)
 {
     return f->bend.D && !f->bent.looked && !f->bend.on && !f->tally.limits; /* improper densities have no map */
 }
 
 void wv_bent_remember(wvgd_fit *f)
 {
-    if (wanted(f) && (f->model.has_gradient || wv_staged_wants_gradient(f)))
+    if (wv_bent_open(f) && (f->model.has_gradient || wv_staged_wants_gradient(f)))
         wv_bend_pool_take(&f->pool, f->b.n, f->b.x, f->b.log_p, f->b.grad);
 }
 
@@ -114,12 +114,12 @@ size_t wv_bent_see(wvgd_fit *f, double **u, double **log_p)
 
 bool wv_bent_seems(wvgd_fit *f, const wv_gaussian *g)
 {
-    return wanted(f) && f->model.has_gradient && wv_bend_seems(&f->pool, g->mu, g->root, f->arena);
+    return wv_bent_open(f) && f->model.has_gradient && wv_bend_seems(&f->pool, g->mu, g->root, f->arena);
 }
 
 bool wv_bent_begin(wvgd_fit *f)
 {
-    if (!wanted(f))
+    if (!wv_bent_open(f))
         return false;
     size_t D = f->D, mark = wv_arena_mark(f->arena);
     double *mu = wv_arena_take(f->arena, D), *root = wv_arena_take(f->arena, D * D);

@@ -35,6 +35,9 @@ void wv_bent_remember(wvgd_fit *f);
 /* Whether there seems to be a bend around this Gaussian. */
 bool wv_bent_seems(wvgd_fit *f, const wv_gaussian *g);
 
+/* Whether one may still be looked for. */
+bool wv_bent_open(const wvgd_fit *f);
+
 /* Looks for a bend around the mixture, whose trial is in: evaluations for its fit come next. False: there is none. */
 bool wv_bent_begin(wvgd_fit *f);
 void wv_bent_ask(wvgd_fit *f);

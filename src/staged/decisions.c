@@ -162,11 +162,25 @@ double wv_decide_bend_price(wv_prices p)
     return evaluations + own;
 }
 
-bool wv_decide_look_for_bend(double wanted, double price, size_t tries, double walled, size_t modes)
+size_t wv_decide_sure_draws(double price, size_t most)
 {
-    double most = modes > 1 ? wv_policy.bend_tries_modes : wv_policy.bend_tries;
-    return (double)tries < most && wanted > wv_policy.bend_worth * (double)(tries + 1) * price &&
-           walled <= wv_policy.bend_walled;
+    return (size_t)fmin(wv_policy.bend_sure * price, (double)most);
+}
+
+double wv_decide_lognormal_wanted(double sd, double evidence_se)
+{
+    return wv_policy.trial_margin * wv_decide_draws_needed(sqrt(expm1(sd * sd)), 1, evidence_se);
+}
+
+bool wv_decide_more_maps(size_t tries, size_t modes)
+{
+    return (double)tries < (modes > 1 ? wv_policy.bend_tries_modes : wv_policy.bend_tries);
+}
+
+bool wv_decide_look_for_bend(double wanted, double price, size_t tries, double walled, bool sure)
+{
+    double worth = sure ? wv_policy.bend_worth : 1;
+    return wanted > worth * (double)(tries + 1) * price && walled <= wv_policy.bend_walled;
 }
 
 bool wv_decide_bend(double bent, double straight, size_t modes)

@@ -80,9 +80,15 @@ wv_trial_decision wv_decide_after_trial(const wv_growth_facts *g, const wv_trial
 
 /* Evaluations that a map to bent coordinates costs, with its trial. */
 double wv_decide_bend_price(wv_prices p);
+/* Draws of a trial on which so dear a map may be decided. */
+size_t wv_decide_sure_draws(double price, size_t most);
+/* Draws that the evidence wants where log p~ - log q has this sd, and weights are lognormal. */
+double wv_decide_lognormal_wanted(double sd, double evidence_se);
+/* Whether so many maps that have been left allow for another, with that many modes. */
+bool wv_decide_more_maps(size_t tries, size_t modes);
 /* Whether one is looked for: by the draws that the evidence wants, that price, maps that have been left, and the share
- * of the trial's draws that have no density. */
-bool wv_decide_look_for_bend(double wanted, double price, size_t tries, double walled, size_t modes);
+ * of the trial's draws that have no density. Not sure: whether it might be, if more draws said so. */
+bool wv_decide_look_for_bend(double wanted, double price, size_t tries, double walled, bool sure);
 /* Whether a bend stays, by the draws that the evidence wants with it, and without it from that many modes. */
 /* fall: of log p~ far out in the coordinates that are no arguments, over that of a standard normal. */
 bool wv_decide_tails_unbent(double fall);

@@ -21,6 +21,7 @@
 #include "rng.h"
 #include "simd/columns.h"
 #include "staged/ascent.h"
+#include "staged/decisions.h"
 #include "staged/images.h"
 #include "staged/mixture_fit.h"
 #include "staged/modes.h"
@@ -410,6 +411,14 @@ void wv_explore_go_on(wvgd_fit *f)
     go_on(f);
 }
 
+/* May a map to bent coordinates pay, if log p~ - log q has this sd under the Gaussian of the only mode? */
+static bool bend_pays(const wvgd_fit *f, double sd)
+{
+    double wanted = wv_decide_lognormal_wanted(sd, f->opt.evidence_se);
+    wv_prices p = {.K = 1, .D = f->D, .work = f->model.work, .draw_budget = f->size.close_budget};
+    return wv_decide_look_for_bend(wanted, wv_decide_bend_price(p), 0, 0, false);
+}
+
 /* Ascents from everywhere lead along the ridges of a bent mode, and Gaussians at their ends explain little: it pays to
  * know the bend first, but in few dimensions, where ascents are short. */
 static bool wait_for_bend(wvgd_fit *f)
@@ -419,7 +428,7 @@ static bool wait_for_bend(wvgd_fit *f)
     double sd = f->modes.mode[m].sd;
     wv_gaussian g = wv_modes_gaussian(f, m);
     if (e->waits == WV_NO_WAIT && f->dense && !wv_starts_few_dims(f) && f->modes.relevant == 1 &&
-        sd > wv_policy.explore_unlike && sd < wv_policy.explore_settled && wv_bent_seems(f, &g))
+        sd < wv_policy.explore_settled && bend_pays(f, sd) && wv_bent_seems(f, &g))
         e->waits = WV_WAITING;
     return e->waits == WV_WAITING;
 }

@@ -172,7 +172,7 @@ static wv_stage begin_fit(wvgd_fit *f, bool step_first)
 
 static wv_stage begin_trial(wvgd_fit *f)
 {
-    wv_closing_clear(&f->closing);
+    wv_closing_restart(&f->closing, 0); /* as many draws as the mixture needs */
     return WV_TRIAL;
 }
 
@@ -427,7 +427,8 @@ static void remember(wvgd_fit *f, size_t first)
 static wvgd_estimate weigh_trial(wvgd_fit *f)
 {
     wvgd_estimate e = wv_staged_closing_weigh(f, 0);
-    remember(f, 0);
+    if (!f->closing.planned) /* else those of the trial before stand for the same mixture */
+        remember(f, 0);
     f->growth.wanted = wv_policy.trial_margin * wv_decide_draws_needed(e.se, f->closing.draws.n, f->opt.evidence_se);
     f->growth.trial_z = e.value;
     f->growth.trial_ess = f->trace.last.ess;
@@ -444,12 +445,20 @@ static double walled(const wvgd_fit *f)
     return none / (double)f->closing.draws.n;
 }
 
-/* Whether evaluations for a map to bent coordinates come next. */
-static bool begin_bend(wvgd_fit *f)
+/* Whether evaluations for a map to bent coordinates come next: those of a trial with more draws where the map costs far
+ * more than the trial that calls for it, then those of the map. */
+static bool begin_bend(wvgd_fit *f, wv_stage *next)
 {
-    return wv_decide_look_for_bend(f->growth.wanted, wv_decide_bend_price(prices(f)), f->bent.tries, walled(f),
-                                   f->modes.relevant) &&
-           wv_bent_begin(f);
+    double price = wv_decide_bend_price(prices(f));
+    size_t enough = wv_decide_sure_draws(price, WV_SURE_TRIAL);
+    bool sure = f->closing.planned >= enough || f->closing.draws.n >= enough;
+    if (!wv_bent_open(f) || !wv_decide_more_maps(f->bent.tries, f->modes.relevant) ||
+        !wv_decide_look_for_bend(f->growth.wanted, price, f->bent.tries, walled(f), sure))
+        return false;
+    *next = sure ? WV_BEND : WV_TRIAL;
+    if (!sure)
+        wv_closing_restart(&f->closing, enough);
+    return !sure || wv_bent_begin(f);
 }
 
 /* How steeply log p~ falls in the coordinates that are no arguments, as a share of what it does in a standard normal:
@@ -535,10 +544,11 @@ static wv_stage after_trial(wvgd_fit *f)
     wv_growth_facts g = growth_facts(f);
     wv_trial_facts t = trial_facts(f, e);
     wv_trial_decision next = wv_decide_after_trial(&g, &t);
+    wv_stage stage;
     if (next == WV_DECIDE_GROW && f->bend.on && wv_decide_give_up_bend(f->mix.K))
         return give_up_bend(f);
-    if (next == WV_DECIDE_GROW && begin_bend(f))
-        return WV_BEND;
+    if (next == WV_DECIDE_GROW && begin_bend(f, &stage))
+        return stage;
     if (wv_explore_waits(f) && !f->bend.on && f->stop == WVGD_RUNNING) {
         wv_closing_clear(&f->closing);
         wv_explore_go_on(f);
@@ -963,7 +973,8 @@ bool wv_staged_wants_gradient(const wvgd_fit *f)
 
 static void ask_trial(wvgd_fit *f)
 {
-    size_t plain = wv_decide_trial_draws(f->mix.K, wv_fit_cheap(f)),
+    size_t least = wv_decide_trial_draws(f->mix.K, wv_fit_cheap(f)),
+           plain = f->closing.planned > least ? f->closing.planned : least,
            wanted = f->opt.min_batch > plain && !wv_fit_hurried(f) ? f->opt.min_batch : plain;
     wv_staged_closing_draw(f, wv_fit_hurried(f) ? wv_fit_afford(f, wanted, TRIAL_PARTS) : wanted, WV_RNG_TRIAL);
     f->b.extra = wanted - plain;
