@@ -554,7 +554,7 @@ static bool begin_narrower(wvgd_fit *f, double elbo, double sd)
         return false;
     p->narrowed = 1;
     wv_mixture_set_one(&f->mix, g.mu, g.root);
-    cblas_dscal((int)(f->D * f->D), sqrt(half / (half + missing)), f->mix.root, 1);
+    wv_mixture_scale_root(&f->mix, 0, sqrt(half / (half + missing)));
     fit_candidate(f);
     return true;
 }
