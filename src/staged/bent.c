@@ -206,6 +206,7 @@ bool wv_bent_on_trial(const wvgd_fit *f)
 void wv_bent_keep(wvgd_fit *f)
 {
     f->bent.kept = true;
+    wv_modes_unite(f);
 }
 
 void wv_bent_leave(wvgd_fit *f)
@@ -225,6 +226,7 @@ void wv_bent_give_up(wvgd_fit *f, bool for_good)
         f->bent.tries = (size_t)wv_policy.bend_tries;
     wv_bent_forget(f);
     f->bent.kept = false;
+    wv_modes_separate(f);
     wv_mixture_fit_set_elbo(&f->fitting, f->bent.elbo);
 }
 

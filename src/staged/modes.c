@@ -70,7 +70,8 @@ bool wv_modes_archive(wv_modes *m, wv_archive *a)
     wv_archive_values(a, &s, sizeof s);
     bool flags = true;
     for (size_t k = 0; k < WV_MODES; k++)
-        flags = flags && !(s.mode[k].relevant & ~1) && !(s.mode[k].imaged & ~1) && !(s.mode[k].slab & ~1);
+        flags = flags && !(s.mode[k].relevant & ~1) && !(s.mode[k].imaged & ~1) && !(s.mode[k].slab & ~1) &&
+                !(s.mode[k].part & ~1);
     if (!flags || s.n > m->room || s.relevant > s.n)
         return wv_archive_refuse(a);
     if (wv_archive_reading(a)) {
@@ -133,6 +134,8 @@ static double predict(wvgd_fit *f, size_t among, const double *x, size_t *mode, 
     double *y = wv_arena_take(f->arena, f->D); /* x in the coordinates of a mode */
     for (size_t m = 0; m < among; m++) {
         double here, apart;
+        if (f->modes.mode[m].part)
+            continue;
         if (!m && wv_bent_known(f))
             here = wv_bent_predict(f, x, &apart);
         else {
@@ -301,7 +304,7 @@ void wv_modes_judge(wvgd_fit *f)
     f->modes.relevant = f->modes.hit_once = f->modes.distinct = f->modes.wide_hits = 0;
     for (size_t m = 0; m < f->modes.n; m++) {
         wv_mode *mode = &f->modes.mode[m];
-        mode->relevant = !wv_modes_too_light(f, mode->elbo, mode->sd);
+        mode->relevant = !mode->part && !wv_modes_too_light(f, mode->elbo, mode->sd);
         f->modes.relevant += mode->relevant ? 1 : 0;
         f->modes.hit_once += mode->relevant && mode->hits == 1;
         if (mode->relevant && !repeats(f, m)) {
@@ -504,6 +507,32 @@ size_t wv_modes_nearest(wvgd_fit *f, size_t among, const double *x)
 void wv_modes_join(wvgd_fit *f, size_t a, size_t b)
 {
     f->modes.mode[a].orbit = f->modes.mode[b].orbit;
+}
+
+void wv_modes_unite(wvgd_fit *f)
+{
+    wv_mode *mode = f->modes.mode;
+    if (f->modes.relevant < 2)
+        return;
+    exchange(f, 0, wv_modes_heaviest(f));
+    for (size_t m = 1; m < f->modes.n; m++)
+        if (mode[m].relevant) {
+            mode[m].part = 1;
+            mode[0].hits += mode[m].hits;
+            mode[0].wide += mode[m].wide;
+        }
+    wv_modes_rescale(f);
+}
+
+void wv_modes_separate(wvgd_fit *f)
+{
+    bool some = false;
+    for (size_t m = 0; m < f->modes.n; m++) {
+        some = some || f->modes.mode[m].part;
+        f->modes.mode[m].part = 0;
+    }
+    if (some)
+        wv_modes_rescale(f);
 }
 
 void wv_modes_set_slab(wvgd_fit *f, size_t m)

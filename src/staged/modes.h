@@ -14,6 +14,7 @@ typedef struct {
     int relevant;      /* flag: not too light to matter */
     int imaged;        /* flag: its images have been looked at */
     int slab;          /* flag: ascents pass through it to tops inside */
+    int part;          /* flag: a map to bent coordinates makes it a part of the first */
 } wv_mode;
 
 typedef struct {
@@ -113,6 +114,10 @@ void wv_modes_order(wvgd_fit *f);
 
 /* Modes a and b are found by the same ascents. */
 void wv_modes_join(wvgd_fit *f, size_t a, size_t b);
+
+/* All modes that matter are one where a map explains them, and no longer. */
+void wv_modes_unite(wvgd_fit *f);
+void wv_modes_separate(wvgd_fit *f);
 
 /* Mode m is a slab: an ascent that comes there goes on. */
 void wv_modes_set_slab(wvgd_fit *f, size_t m);
