@@ -316,10 +316,11 @@ typedef struct wvgd_results {
 
 void wvgd_get_results(const wvgd_fit *fit, wvgd_results *results);
 
-/* The map x = f(u) from bent coordinates u to the user's x (docs/internals/bend.md). It has four pieces, in this order:
+/* The map x = f(u) from bent coordinates u to the user's x (docs/internals/bend.md). It has five pieces, in this order:
  *   lines, v_i = line_i(u_i);
  *   rows of the arguments, each given the arguments before it;
- *   layers of rows of the other D - arguments coordinates, given the arguments, each layer in a basis of its own;
+ *   an affine layer of the other D - arguments coordinates, given the arguments;
+ *   layers of rows of these, given the arguments, each layer in a basis of its own;
  *   x = centre + basis w.
  * Arrays belong to the fit and change with it. */
 typedef struct {
@@ -338,6 +339,16 @@ typedef struct {
     const double *location[2];  /* [1 + 2 parents] each */
 } wvgd_bend_row;
 
+/* y = o(t) + C(t) v for the n = D - arguments others, C lower triangular: offsets, numbers of C below the diagonal and
+ * logs of those on it are sums over features (1, s_1, s_1^2 - 1, s_2, ..) of parents t, s = t / sqrt(1 + t^2/reach^2).
+ */
+typedef struct {
+    size_t parents;
+    const size_t *parent; /* [parents] numbers of arguments, from 0 */
+    double reach;
+    const double *slice; /* [1 + 2 parents][n][n + 1] of each feature; the last column has offsets. NULL: y = v */
+} wvgd_bend_affine;
+
 /* A cubic spline with even knots from low to high, straight beyond them. */
 typedef struct {
     size_t knots; /* 0: v = u */
@@ -350,6 +361,7 @@ typedef struct {
  * [D - arguments]: orthonormal, its columns belong to the rows; NULL: none, as in the last one. */
 bool wvgd_get_bend(const wvgd_fit *fit, wvgd_bend_map *map);
 bool wvgd_get_bend_line(const wvgd_fit *fit, size_t i, wvgd_bend_line *line);
+bool wvgd_get_bend_affine(const wvgd_fit *fit, wvgd_bend_affine *affine);
 bool wvgd_get_bend_row(const wvgd_fit *fit, size_t layer, size_t i, wvgd_bend_row *row);
 const double *wvgd_bend_turn(const wvgd_fit *fit, size_t layer);
 

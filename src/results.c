@@ -381,6 +381,19 @@ bool wvgd_get_bend_line(const wvgd_fit *f, size_t i, wvgd_bend_line *line)
     return there && line;
 }
 
+bool wvgd_get_bend_affine(const wvgd_fit *f, wvgd_bend_affine *affine)
+{
+    wvgd_bend_map map;
+    bool there = wvgd_get_bend(f, &map);
+    if (affine)
+        *affine = (wvgd_bend_affine){0};
+    if (there && affine && f->bend.affine.features) {
+        const wv_bend_affine *a = &f->bend.affine;
+        *affine = (wvgd_bend_affine){wv_bend_affine_parents(a), a->parent, wv_policy.bend_affine_reach, a->slice};
+    }
+    return there && affine;
+}
+
 bool wvgd_get_bend_row(const wvgd_fit *f, size_t layer, size_t i, wvgd_bend_row *row)
 {
     wvgd_bend_map map;

@@ -13,7 +13,7 @@ typedef struct {
 } header;
 
 static const char magic[8] = "wvgdfit";
-enum { VERSION = 42 };
+enum { VERSION = 43 };
 
 static uint64_t hash(uint64_t h, const void *data, size_t size)
 {

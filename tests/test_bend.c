@@ -72,8 +72,17 @@ static void add_layers(fixture *f)
     }
 }
 
-/* A map with all that it may have: arguments that depend on each other, rows in three layers, a curved line for each
- * coordinate. */
+/* An affine layer that depends on all arguments; what stands above the diagonal of C is none of it. */
+static void add_affine(fixture *f)
+{
+    double slice[(1 + 2 * ARGUMENTS) * OTHERS * (OTHERS + 1)];
+    for (size_t i = 0; i < sizeof slice / sizeof *slice; i++)
+        slice[i] = 0.1 * test_random_normal(&f->r);
+    wv_bend_add_affine(&f->b, ARGUMENTS, slice, true);
+}
+
+/* A map with all that it may have: arguments that depend on each other, an affine layer, rows in three layers, a curved
+ * line for each coordinate. */
 static void set_up(fixture *f, uint64_t seed)
 {
     memset(f, 0, sizeof *f);
@@ -98,6 +107,7 @@ static void set_up(fixture *f, uint64_t seed)
         wv_bend_set_line(&f->b, i, &line);
     }
     add_layers(f);
+    add_affine(f);
 }
 
 static void tear_down(fixture *f)
@@ -141,6 +151,28 @@ static void layer_of(const wv_bend_layer *layer, const long double *w, long doub
     }
 }
 
+/* v <- o(t) + C(t) v. */
+static void affine_of(const wv_bend_affine *a, const long double *w, long double *v)
+{
+    const long double reach = (long double)wv_policy.bend_affine_reach;
+    long double y[OTHERS], phi[1 + 2 * ARGUMENTS] = {1};
+    for (size_t i = 0; i < ARGUMENTS; i++) {
+        long double t = w[a->parent[i]], s = t / sqrtl(1 + t * t / (reach * reach));
+        phi[1 + 2 * i] = s;
+        phi[2 + 2 * i] = s * s - 1;
+    }
+    for (size_t i = 0; i < OTHERS; i++) {
+        long double c[OTHERS + 1] = {0};
+        for (size_t f = 0; f < a->features; f++)
+            for (size_t k = 0; k <= OTHERS; k++)
+                c[k] += phi[f] * (long double)a->slice[(f * OTHERS + i) * (OTHERS + 1) + k];
+        y[i] = c[OTHERS] + expl(c[i]) * v[i];
+        for (size_t k = 0; k < i; k++)
+            y[i] += c[k] * v[k];
+    }
+    memcpy(v, y, sizeof y);
+}
+
 static void maps_as_in_long_double(void **state)
 {
     fixture f;
@@ -155,6 +187,7 @@ static void maps_as_in_long_double(void **state)
             v[i] = (long double)wv_bend_line_at(&f.b.line[i], u[i]).v;
         for (size_t i = 0; i < ARGUMENTS; i++)
             w[i] = row_of(&f.b.row[i], w, v[i]);
+        affine_of(&f.b.affine, w, v + ARGUMENTS);
         for (size_t l = f.b.layers; l-- > 0;)
             layer_of(&f.b.layer[l], w, v + ARGUMENTS);
         for (size_t i = ARGUMENTS; i < D; i++)
@@ -289,6 +322,8 @@ static void rescales_arguments(void **state)
     fixture f;
     (void)state;
     set_up(&f, 5);
+    wv_bend_clear_layers(&f.b); /* the affine one does without */
+    add_layers(&f);
     double u[D], x[D], y[D];
     wv_bend_line straight;
     wv_bend_row plain;
@@ -335,6 +370,8 @@ static void swaps_arguments(void **state)
     fixture f;
     (void)state;
     set_up(&f, 10);
+    wv_bend_clear_layers(&f.b); /* the affine one does without */
+    add_layers(&f);
     double u[D], x[D], y[D];
     wv_bend_line straight;
     wv_bend_row plain;
@@ -515,9 +552,13 @@ static void comes_back_from_a_state(void **state)
     size = write_state(&f.b, bytes, BYTES);
     assert_false(read_state(&other.b, WV_CHECKING, bytes, size));
     wv_bend_set_row(&f.b, 3, &right);
+    wv_bend_row last = f.b.layer[1].row[0];
     f.b.layer[1].row[0] = wrong;
     size = write_state(&f.b, bytes, BYTES);
     assert_false(read_state(&other.b, WV_CHECKING, bytes, size));
+    f.b.layer[1].row[0] = last;
+    f.b.affine.parent[1] = ARGUMENTS;
+    assert_false(wv_bend_archive(&f.b, &(wv_archive){.mode = WV_WRITING, .out = bytes, .size = BYTES}));
     tear_down(&f);
     tear_down(&other);
 }

@@ -239,6 +239,15 @@ class wvgd_bend_row(c.Structure):
     ]
 
 
+class wvgd_bend_affine(c.Structure):
+    _fields_ = [
+        ("parents", c.c_size_t),
+        ("parent", P_SIZE),
+        ("reach", c.c_double),
+        ("slice", P_DOUBLE),
+    ]
+
+
 class wvgd_bend_line(c.Structure):
     _fields_ = [
         ("knots", c.c_size_t),
@@ -301,6 +310,7 @@ STRUCTS = (
     wvgd_trace_row,
     wvgd_bend_map,
     wvgd_bend_row,
+    wvgd_bend_affine,
     wvgd_bend_line,
     wvgd_description,
     wvgd_model_info,
@@ -330,6 +340,7 @@ CORE = {
     "wvgd_get_results": (None, [c.c_void_p, c.POINTER(wvgd_results)]),
     "wvgd_get_bend": (c.c_bool, [c.c_void_p, c.POINTER(wvgd_bend_map)]),
     "wvgd_get_bend_line": (c.c_bool, [c.c_void_p, c.c_size_t, c.POINTER(wvgd_bend_line)]),
+    "wvgd_get_bend_affine": (c.c_bool, [c.c_void_p, c.POINTER(wvgd_bend_affine)]),
     "wvgd_get_bend_row": (c.c_bool, [c.c_void_p, c.c_size_t, c.c_size_t, c.POINTER(wvgd_bend_row)]),
     "wvgd_bend_turn": (P_DOUBLE, [c.c_void_p, c.c_size_t]),
     "wvgd_component_cov": (c.c_int, [c.c_void_p, c.c_size_t, ARRAY, P_ERROR]),

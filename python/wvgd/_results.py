@@ -454,6 +454,14 @@ class Result:
                     "location": [numbers[: 1 + 2 * n] for numbers in row.location],
                 }
 
+            def affine() -> Optional[Dict[str, Any]]:
+                found = _layout.wvgd_bend_affine()
+                if not core.wvgd_get_bend_affine(self._pointer, c.byref(found)) or not found.slice:
+                    return None
+                slices = copied(found.slice, 1 + 2 * found.parents, others, others + 1).tolist()
+                parents = [parent + 1 for parent in found.parent[: found.parents]]
+                return {"parents": parents, "reach": found.reach, "slices": slices}
+
             def layer_at(k: int) -> Dict[str, Any]:
                 turn = core.wvgd_bend_turn(self._pointer, k)
                 basis = {"turn": copied(turn, others, others).tolist()} if turn else {}
@@ -462,6 +470,7 @@ class Result:
             found = {
                 "lines": [line_at(i) for i in range(bend.D)],
                 "arguments": [row_at(0, i) for i in range(bend.arguments)],
+                "affine": affine(),
                 "layers": [layer_at(k) for k in range(1, bend.layers + 1)],
                 "centre": bend.centre[: bend.D],
                 "basis": copied(bend.basis, bend.D, bend.D).tolist(),

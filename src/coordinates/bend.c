@@ -13,7 +13,8 @@
 bool wv_bend_new(wv_bend *b, size_t D, size_t most)
 {
     size_t rows = wv_times(D, sizeof(wv_bend_row) / sizeof(double) + 1),
-           lines = wv_times(D, sizeof(wv_bend_line) / sizeof(double) + 1);
+           lines = wv_times(D, sizeof(wv_bend_line) / sizeof(double) + 1),
+           slices = wv_times(WV_BEND_FEATURES, wv_times(D, D));
     double *row = NULL, *line = NULL, *turn = NULL;
     const wv_slot slots[] = {{&b->centre, D},
                              {&b->basis, wv_times(D, D)},
@@ -21,8 +22,10 @@ bool wv_bend_new(wv_bend *b, size_t D, size_t most)
                              {&row, wv_times(1 + WV_BEND_LAYERS, rows)},
                              {&line, lines},
                              {&turn, wv_times(WV_BEND_LAYERS, wv_times(D, D))},
+                             {&b->affine.slice, slices},
                              {&b->shown, wv_times(most, D)}};
     b->D = D;
+    b->affine.features = 0;
     b->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_AS_IT_IS);
     if (!b->memory || !D)
         return b->memory != NULL;
@@ -111,7 +114,7 @@ bool wv_bend_archive(wv_bend *b, wv_archive *a)
             return false;
         wv_archive_array(a, b->layer[l].turn, (b->D - c.r) * (b->D - c.r));
     }
-    return true;
+    return wv_bend_affine_archive(&b->affine, a, b->D, c.r);
 }
 
 /* ---- changes ----------------------------------------------------------------------------------------------------- */
@@ -135,7 +138,7 @@ static bool invert(wv_bend *b, wv_arena *arena)
 bool wv_bend_set_frame(wv_bend *b, size_t r, const double *centre, const double *basis, wv_arena *arena)
 {
     b->r = r;
-    b->layers = 0;
+    wv_bend_clear_layers(b);
     memmove(b->centre, centre, b->D * sizeof *centre);
     memmove(b->basis, basis, b->D * b->D * sizeof *basis);
     for (size_t i = 0; i < b->D; i++) {
@@ -157,7 +160,7 @@ void wv_bend_set_line(wv_bend *b, size_t i, const wv_bend_line *line)
 
 void wv_bend_clear_layers(wv_bend *b)
 {
-    b->layers = 0;
+    b->layers = b->affine.features = 0;
 }
 
 void wv_bend_add_layer(wv_bend *b, const double *turn, const wv_bend_row *row)
@@ -165,6 +168,17 @@ void wv_bend_add_layer(wv_bend *b, const double *turn, const wv_bend_row *row)
     size_t k = b->D - b->r;
     memcpy(b->layer[b->layers].turn, turn, k * k * sizeof *turn);
     memcpy(b->layer[b->layers++].row, row, k * sizeof *row);
+}
+
+void wv_bend_add_affine(wv_bend *b, size_t parents, const double *slice, bool anew)
+{
+    wv_bend_affine *a = &b->affine;
+    a->k = b->D - b->r;
+    a->features = 1 + 2 * parents;
+    for (size_t i = 0; i < parents; i++)
+        a->parent[i] = i;
+    for (size_t i = 0; i < a->features * a->k * (a->k + 1); i++)
+        a->slice[i] = (anew ? 0 : a->slice[i]) + slice[i];
 }
 
 void wv_bend_rescale(wv_bend *b, size_t j, double shift, double scale, wv_arena *arena)
@@ -244,6 +258,7 @@ static void turned(size_t k, const double *T, bool back, const double *v, double
 typedef struct {
     double *v, *w;              /* [D] before and after the last rows */
     double *at[WV_BEND_LAYERS]; /* [D - r] T'v of each layer, before its rows */
+    double *first, *affine;     /* [D - r] v before the affine layer; [D - r][D - r + 1] that layer */
     double *spare;              /* [D] */
     double narrow;              /* log of the least scale of the others, or less */
 } way;
@@ -253,6 +268,8 @@ static way new_way(const wv_bend *b, wv_arena *arena)
     way p = {.v = wv_arena_take(arena, b->D), .w = wv_arena_take(arena, b->D), .spare = wv_arena_take(arena, b->D)};
     for (size_t l = 0; l < b->layers; l++)
         p.at[l] = wv_arena_take(arena, b->D);
+    p.first = wv_arena_take(arena, b->D);
+    p.affine = wv_bend_affine_take(&b->affine, arena);
     return p;
 }
 
@@ -291,6 +308,9 @@ static double bend_point(const wv_bend *b, const double *u, way *p)
     p->narrow = 0;
     for (size_t i = 0; i < r; i++) /* later arguments need earlier ones */
         sum += apply_rows(1, &b->row[i], p->w, p->v + i, p->w + i, &own);
+    memcpy(p->first, p->v + r, k * sizeof *p->first);
+    if (b->affine.features)
+        sum += wv_bend_affine_do(&b->affine, p->w, p->affine, p->v + r);
     for (size_t l = b->layers; l-- > 0;) {
         turned(k, b->layer[l].turn, true, p->v + r, p->at[l]);
         sum += apply_rows(k, b->layer[l].row, p->w, p->at[l], p->spare, &p->narrow);
@@ -325,11 +345,13 @@ static void apply_row(const wv_bend *b, const wv_bend_row *row, size_t n, const 
 static void bend_many(const wv_bend *b, size_t n, const double *u, double *w, double *sum, wv_arena *arena)
 {
     size_t D = b->D, r = b->r, k = D - r, mark = wv_arena_mark(arena);
-    double *turned = wv_arena_take(arena, n * k);
+    double *turned = wv_arena_take(arena, n * k), *affine = wv_bend_affine_take(&b->affine, arena);
     for (size_t i = 0; i < n; i++)
         sum[i] = apply_lines(D, b->line, u + i * D, w + i * D);
     for (size_t c = 0; c < r; c++)
         apply_row(b, &b->row[c], n, w, false, w + c, w + c, D, sum, arena);
+    for (size_t i = 0; i < n && b->affine.features; i++)
+        sum[i] += wv_bend_affine_do(&b->affine, w + i * D, affine, w + i * D + r);
     for (size_t l = b->layers; l-- > 0;) {
         turn_many(b, l, n, w + r, D, false, turned, k);
         for (size_t c = 0; c < k; c++)
@@ -365,7 +387,7 @@ void wv_bend_forward(const wv_bend *b, size_t n, const double *u, double *x, dou
 static void unbend_many(const wv_bend *b, size_t n, const double *w, double *v, wv_arena *arena)
 {
     size_t D = b->D, r = b->r, k = D - r, mark = wv_arena_mark(arena);
-    double *turned = wv_arena_take(arena, n * k);
+    double *turned = wv_arena_take(arena, n * k), *affine = wv_bend_affine_take(&b->affine, arena);
     for (size_t c = 0; c < D; c++)
         apply_row(b, &b->row[c], n, w, true, w + c, v + c, D, NULL, arena);
     for (size_t l = 0; l < b->layers; l++) {
@@ -374,6 +396,8 @@ static void unbend_many(const wv_bend *b, size_t n, const double *w, double *v, 
             apply_row(b, &b->layer[l].row[c], n, w, true, turned + c, turned + c, k, NULL, arena);
         turn_many(b, l, n, turned, k, true, v + r, D);
     }
+    for (size_t i = 0; i < n && b->affine.features; i++)
+        wv_bend_affine_undo(&b->affine, w + i * D, affine, v + i * D + r);
     wv_arena_release(arena, mark);
 }
 
@@ -428,6 +452,8 @@ static void pull_point(const wv_bend *b, const double *u, const way *p, double *
             pass_back(&b->layer[l].row[i], p->w, p->at[l][i], &p->spare[i], g);
         turned(k, b->layer[l].turn, false, p->spare, g + r);
     }
+    if (b->affine.features)
+        wv_bend_affine_pull(&b->affine, p->w, p->affine, p->first, g + r, g);
     for (size_t i = r; i-- > 0;)
         pass_back(&b->row[i], p->w, p->v[i], &g[i], g);
     for (size_t i = 0; i < b->D; i++) {
@@ -446,6 +472,8 @@ static void push_point(const wv_bend *b, const double *u, const way *p, double *
     }
     for (size_t i = 0; i < r; i++)
         pass_on(&b->row[i], p->w, p->v[i], &g[i], g);
+    if (b->affine.features)
+        wv_bend_affine_push(&b->affine, p->w, p->affine, p->first, g + r, g);
     for (size_t l = b->layers; l-- > 0;) {
         turned(k, b->layer[l].turn, true, g + r, p->spare);
         for (size_t i = 0; i < k; i++)

@@ -3,13 +3,15 @@
  *
  *     v_i = line_i(u_i)                                    a monotone map of each coordinate
  *     w_i = m_i(w_<i) + exp(s_i(w_<i)) v_i                 i < r: the arguments, one after the other
- *     v  <- T (m(w_<r) + exp(s(w_<r)) T'v)                 i >= r: the others, in layers, each in a basis of its own
+ *     v  <- C(w_<r) v + o(w_<r)                            i >= r: the others, in an affine layer,
+ *     v  <- T (m(w_<r) + exp(s(w_<r)) T'v)                 in layers, each in a basis of its own
  *     w_i = m_i(w_<r) + exp(s_i(w_<r)) v_i                 and a last one, in that of the frame
  *     x   = centre + basis w */
 #ifndef WV_BEND_H
 #define WV_BEND_H
 #include "archive.h"
 #include "arena.h"
+#include "coordinates/bend_affine.h"
 #include "coordinates/bend_line.h"
 #include "coordinates/bend_row.h"
 #include "wvgd.h"
@@ -36,8 +38,9 @@ typedef struct {
     double log_det;   /* log |det basis| */
     wv_bend_row *row; /* [D] of the arguments, and the last layer of the others */
     wv_bend_layer layer[WV_BEND_LAYERS];
-    wv_bend_line *line; /* [D] */
-    double *shown;      /* [most][D] the points that are asked for, in x */
+    wv_bend_affine affine; /* the first layer of the others */
+    wv_bend_line *line;    /* [D] */
+    double *shown;         /* [most][D] the points that are asked for, in x */
     double *memory;
 } wv_bend;
 
@@ -51,10 +54,14 @@ bool wv_bend_set_frame(wv_bend *b, size_t r, const double *centre, const double 
 void wv_bend_set_row(wv_bend *b, size_t i, const wv_bend_row *row);
 void wv_bend_set_line(wv_bend *b, size_t i, const wv_bend_line *line);
 
-/* Layers of the others: none; one more before those there are, whose basis is turn [D - r][D - r] and whose rows are
- * row[D - r]. */
+/* Layers of the others: none, not even the affine one; one more before those there are, whose basis is turn [D - r][D -
+ * r] and whose rows are row[D - r]. */
 void wv_bend_clear_layers(wv_bend *b);
 void wv_bend_add_layer(wv_bend *b, const double *turn, const wv_bend_row *row);
+
+/* The affine layer: it depends on the first `parents` arguments, and slice[1 + 2 parents][k][k + 1], k = D - r, is
+ * added to its slices; anew: to none. It is fitted last, and changes of the frame or the arguments do without it. */
+void wv_bend_add_affine(wv_bend *b, size_t parents, const double *slice, bool anew);
 
 /* Argument j is measured from `shift`, in units of `scale`: the map stays, but for the row of j, which is cleared. */
 void wv_bend_rescale(wv_bend *b, size_t j, double shift, double scale, wv_arena *arena);

@@ -93,6 +93,93 @@ static bool fit_layer(const wv_bend_seen *s, wv_bend *b, wv_arena *arena)
     return good;
 }
 
+/* ---- the affine layer -------------------------------------------------------------------------------------------- */
+/* Weights of the points in its regressions: those far out in the arguments count little. Sum 1. */
+static void affine_weights(const wv_bend_seen *s, double *weight, wv_arena *arena)
+{
+    double total = 0;
+    wv_bend_seen_residuals(s, weight, arena);
+    for (size_t i = 0; i < s->n; i++) {
+        double out = 0;
+        for (size_t j = 0; j < s->r; j++)
+            out += pow(s->w[i * s->D + j] / wv_policy.bend_affine_far, 4);
+        total += weight[i] /= 1 + out;
+    }
+    cblas_dscal((int)s->n, 1 / fmax(total, 1e-300), weight, 1);
+}
+
+/* If the posterior given the arguments is a Gaussian of mean o and precision 1 + S, the scores g of the others y leave
+ * g + y = (1 + S) o - S y: coefficients C[features][k + 1][k] of (y, 1) times each feature. */
+static bool affine_slopes(const wv_bend_seen *s, const wv_bend_affine *a, double *C, wv_arena *arena)
+{
+    size_t n = s->n, D = s->D, r = s->r, k = D - r, p = a->features * (k + 1), mark = wv_arena_mark(arena);
+    double *Z = wv_arena_zeros(arena, n * p), *Y = wv_arena_zeros(arena, n * k), *G = wv_arena_zeros(arena, p * p),
+           *weight = wv_arena_take(arena, n), phi[WV_BEND_FEATURES];
+    memset(C, 0, p * k * sizeof *C);
+    affine_weights(s, weight, arena);
+    for (size_t i = 0; i < n; i++) {
+        const double *y = s->w + i * D + r, *g = s->g + i * D + r;
+        double *z = Z + i * p, w = sqrt(weight[i]);
+        if (!(w > 0))
+            continue;
+        wv_bend_affine_features(a, s->w + i * D, phi);
+        for (size_t f = 0; f < a->features; f++) {
+            cblas_daxpy((int)k, w * phi[f], y, 1, z + f * (k + 1), 1);
+            z[f * (k + 1) + k] = w * phi[f];
+        }
+        for (size_t c = 0; c < k; c++)
+            Y[i * k + c] = w * (g[c] + y[c]);
+    }
+    wv_dense_cross(n, p, Z, p, Z, true, G);
+    wv_dense_cross(n, p, Z, k, Y, false, C);
+    for (size_t c = 0; c < p; c++)
+        G[c * p + c] += wv_policy.bend_ridge_layer;
+    bool good = wv_dense_ridge_solve(p, G, k, C);
+    for (size_t c = 0; c < p * k && good; c++)
+        good = isfinite(C[c]);
+    wv_arena_release(arena, mark);
+    return good;
+}
+
+/* To first order, (1 + S)^-1 = C C' where C is 1 - S below the diagonal and 1 - S/2 on it: slices of the layer. */
+static void affine_slices(size_t features, size_t k, const double *C, double *slice)
+{
+    for (size_t f = 0; f < features; f++)
+        for (size_t i = 0; i < k; i++) {
+            const double *from = C + f * (k + 1) * k;
+            double *to = slice + (f * k + i) * (k + 1);
+            for (size_t c = 0; c < k; c++)
+                to[c] = c > i ? 0 : (from[c * k + i] + from[i * k + c]) / 2;
+            to[i] /= 2;
+            to[k] = from[k * k + i];
+        }
+}
+
+/* What layers leave, of all arguments at once and of all pairs of the others: a first estimate, and what is left of it.
+ */
+static void fit_affine(const wv_bend_seen *s, wv_bend *b, wv_arena *arena)
+{
+    size_t k = s->D - s->r, mark = wv_arena_mark(arena), parents = s->r < WV_BEND_PARENTS ? s->r : WV_BEND_PARENTS;
+    while (parents && (double)((1 + 2 * parents) * (k + 1)) > wv_policy.bend_affine_share * (double)s->n)
+        parents--;
+    size_t features = 1 + 2 * parents, size = features * k * (k + 1);
+    double *C = wv_arena_take(arena, size), *slice = wv_arena_zeros(arena, size);
+    wv_bend_add_affine(b, parents, slice, true);
+    for (size_t time = 0; time < (size_t)wv_policy.bend_affine_times; time++) {
+        size_t before = wv_arena_mark(arena);
+        wv_bend_seen left = wv_bend_seen_copy(s, arena);
+        wv_bend_seen_undo_affine(&left, &b->affine, arena);
+        bool good = affine_slopes(&left, &b->affine, C, arena);
+        wv_arena_release(arena, before);
+        if (!good)
+            break;
+        affine_slices(features, k, C, slice);
+        wv_bend_add_affine(b, parents, slice, false);
+    }
+    wv_bend_seen_undo_affine(s, &b->affine, arena);
+    wv_arena_release(arena, mark);
+}
+
 /* ---- turns of the basis ------------------------------------------------------------------------------------------ */
 /* T [k][k] = exp(W), W skew. */
 static void exponential(size_t k, double *W, double *T, wv_arena *arena)
@@ -461,4 +548,6 @@ void wv_bend_others_fit(const wv_bend_pool *p, const wv_bend_seen *s, wv_bend *b
     for (size_t l = 0; l < (size_t)wv_policy.bend_layers && D - r > 1; l++)
         if (!fit_layer(s, b, arena))
             break;
+    if (D > r && (double)p->round == wv_policy.bend_rounds)
+        fit_affine(s, b, arena);
 }

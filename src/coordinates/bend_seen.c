@@ -127,6 +127,18 @@ void wv_bend_seen_undo_row(const wv_bend_seen *s, const wv_bend_row *row, size_t
     wv_arena_release(arena, mark);
 }
 
+void wv_bend_seen_undo_affine(const wv_bend_seen *s, const wv_bend_affine *a, wv_arena *arena)
+{
+    size_t mark = wv_arena_mark(arena);
+    double *at = wv_bend_affine_take(a, arena);
+    for (size_t i = 0; i < s->n; i++) {
+        double *w = s->w + i * s->D, *g = s->g + i * s->D;
+        wv_bend_affine_undo(a, w, at, w + s->r);
+        wv_bend_affine_pull(a, w, at, w + s->r, g + s->r, g);
+    }
+    wv_arena_release(arena, mark);
+}
+
 /* The others, and their scores, in the basis T [k][k], or back from it. */
 void wv_bend_seen_turn(const wv_bend_seen *s, const double *T, bool back, wv_arena *arena)
 {

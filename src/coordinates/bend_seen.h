@@ -37,6 +37,9 @@ double wv_bend_seen_fit_row(const wv_bend_seen *s, wv_bend *b, size_t c, bool an
 /* Coordinate c and its scores through its row: the arguments get what it says of them. */
 void wv_bend_seen_undo_row(const wv_bend_seen *s, const wv_bend_row *row, size_t c, wv_arena *arena);
 
+/* The others and their scores through the affine layer: the arguments get what it says of them. */
+void wv_bend_seen_undo_affine(const wv_bend_seen *s, const wv_bend_affine *a, wv_arena *arena);
+
 /* The others, and their scores, in the basis T [k][k], or back from it. */
 void wv_bend_seen_turn(const wv_bend_seen *s, const double *T, bool back, wv_arena *arena);
 #endif

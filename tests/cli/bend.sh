@@ -73,6 +73,21 @@ def undo(rows, w, values):
     return [(x - m) * math.exp(-s) for x, (m, s) in zip(values, places)], sum(s for m, s in places)
 
 
+def undo_affine(o, w, v):
+    """v before the affine layer, and its log determinant."""
+    if o is None:
+        return v, 0
+    phi, n = [1.0], len(v)
+    for j in o["parents"]:
+        s = w[j - 1] / math.sqrt(1 + (w[j - 1] / o["reach"]) ** 2)
+        phi += [s, s * s - 1]
+    at = [[sum(p * q[i][k] for p, q in zip(phi, o["slices"])) for k in range(n + 1)] for i in range(n)]
+    y = []
+    for i in range(n):
+        y.append((v[i] - at[i][n] - sum(at[i][k] * y[k] for k in range(i))) * math.exp(-at[i][i]))
+    return y, sum(at[i][i] for i in range(n))
+
+
 def inverse(x):
     """u and log |det dx/du|."""
     w, log_det = solve(map["basis"], [a - c for a, c in zip(x, map["centre"])])
@@ -84,6 +99,8 @@ def inverse(x):
         v, s = undo(layer["rows"], w, v)
         v = v if T is None else [sum(T[i][k] * v[k] for k in range(D - r)) for i in range(D - r)]
         total += s
+    v, s = undo_affine(map["affine"], w, v)
+    total += s
     u = [back(o, y) for o, y in zip(map["lines"], first + v)]
     return u, log_det + total + sum(math.log(line(o, y)[1]) for o, y in zip(map["lines"], u))
 

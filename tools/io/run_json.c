@@ -134,6 +134,22 @@ static json_t *bend_rows(const wvgd_fit *fit, size_t layer, size_t n)
     return list;
 }
 
+static json_t *bend_affine(const wvgd_fit *fit, size_t n)
+{
+    wvgd_bend_affine affine;
+    if (!wvgd_get_bend_affine(fit, &affine) || !affine.slice)
+        return json_null();
+    json_t *o = json_object(), *parents = json_array(), *slices = json_array();
+    for (size_t k = 0; k < affine.parents; k++)
+        json_array_append_new(parents, json_integer((json_int_t)affine.parent[k] + 1));
+    for (size_t k = 0; k < 1 + 2 * affine.parents; k++)
+        json_array_append_new(slices, rows(n, n + 1, affine.slice + k * n * (n + 1)));
+    json_object_set_new(o, "parents", parents);
+    json_object_set_new(o, "reach", json_number(affine.reach));
+    json_object_set_new(o, "slices", slices);
+    return o;
+}
+
 static json_t *bend_layer(const wvgd_fit *fit, size_t layer, size_t n)
 {
     json_t *o = json_object();
@@ -154,6 +170,7 @@ static json_t *bend_map(const wvgd_fit *fit, const wvgd_bend_map *map)
         json_array_append_new(layers, bend_layer(fit, l, map->D - map->arguments));
     json_object_set_new(o, "lines", lines);
     json_object_set_new(o, "arguments", bend_rows(fit, 0, map->arguments));
+    json_object_set_new(o, "affine", bend_affine(fit, map->D - map->arguments));
     json_object_set_new(o, "layers", layers);
     json_object_set_new(o, "centre", numbers(map->D, map->centre));
     json_object_set_new(o, "basis", rows(map->D, map->D, map->basis));
