@@ -15,8 +15,8 @@ bool wv_bend_affine_archive(wv_bend_affine *a, wv_archive *archive, size_t D, si
 {
     struct {
         size_t k, features, parent[WV_BEND_PARENTS];
-    } c = {.k = a->k, .features = a->features};
-    memcpy(c.parent, a->parent, sizeof c.parent);
+    } c = {.k = a->features ? a->k : 0, .features = a->features};
+    memcpy(c.parent, a->parent, wv_bend_affine_parents(a) * sizeof *c.parent);
     wv_archive_values(archive, &c, sizeof c);
     if (!c.features)
         c.k = 0;

@@ -422,15 +422,16 @@ void wv_bend_draw(const wv_bend_pool *p, const wv_bend *b, const wv_stream *stre
                   wv_arena *arena)
 {
     enum { WIDTHS = 4 };
-    static const double near[WIDTHS] = {1.3, 1.3, 2, 3}, far[WIDTHS] = {1.3, 4, 3, 4};
-    const double *wide = wv_bend_tells_arms(p) ? far : near;
+    static const double wide[WIDTHS] = {1.3, 1.3, 2, 3}, far[WIDTHS] = {1.3, 4, 3, 4};
     size_t D = b->D, mark = wv_arena_mark(arena);
     double *u = wv_arena_take(arena, n * D);
     wv_rng_normal(stream, 0, n / 2 * D, u);
     for (size_t i = 0; i < n / 2; i++) {
-        double by = p->round > 1 ? wide[i % WIDTHS] : wide[0];
+        bool alone = wv_bend_tells_arms(p) && i % 2; /* one argument far out, the others not */
+        double by = wv_bend_tells_arms(p) ? far[i % WIDTHS] : wide[p->round > 1 ? i % WIDTHS : 0];
         for (size_t k = 0; k < D; k++) {
-            u[i * D + k] *= k < b->r || p->lines ? by : 1;
+            bool wider = p->lines || (alone ? k == i / WIDTHS % b->r : k < b->r);
+            u[i * D + k] *= wider ? by : 1;
             u[(n / 2 + i) * D + k] = -u[i * D + k];
         }
     }
