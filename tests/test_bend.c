@@ -515,6 +515,47 @@ static void finds_an_arm(void **state)
     assert_near(share, 0.1, 0.03);
 }
 
+/* Half of the points for a map come from the Gaussians of the arguments, made wider; of the others every second one is
+ * far out along one argument alone. Without either, arms of the arguments stay unseen (docs/internals/bend.md). */
+static void draws_points_along_arms(void **state)
+{
+    (void)state;
+    enum { N = 8000 };
+    static double x[N * D], u[N * D];
+    wv_bend_pool pool = {.D = D, .round = (size_t)wv_policy.bend_rounds_gaussian + 1};
+    wv_bend_clouds q = {
+        .K = 2, .r = ARGUMENTS, .w = {0.5, 0.5}, .mu = {{0}, {2, -2}}, .root = {{1, 0, 0, 1}, {1, 0, 0, 1}}};
+    wv_stream stream = {3, WV_RNG_BEND, 0, 0}, arms = {3, WV_RNG_BEND, 0, 1};
+    fixture f;
+    double mean[2] = {0}, square[2] = {0}, others = 0, along = 0, beside = 0;
+    set_up(&f, 11);
+    wv_bend_draw(&pool, &f.b, &stream, N, x, f.arena);
+    wv_bend_inverse(&f.b, N, x, u, f.arena);
+    for (size_t i = 1; i < N / 2; i += 2) { /* far out alone: one of both arguments, never both */
+        bool first = i / 4 % 2 == 0;
+        along += pow(u[i * D + !first], 2) / (N / 4);
+        beside += pow(u[i * D + first], 2) / (N / 4);
+    }
+    assert_near(along, 16, 16 * 4 * sqrt(2. / (N / 4)));
+    assert_near(beside, 1, 4 * sqrt(2. / (N / 4)));
+    wv_bend_arguments_draw(&q, &f.b, &arms, N, x, f.arena);
+    wv_bend_inverse(&f.b, N, x, u, f.arena);
+    for (size_t i = 0; i < N; i += 2) {
+        for (size_t k = 0; k < ARGUMENTS; k++) {
+            mean[k] += u[i * D + k] / (N / 2);
+            square[k] += u[i * D + k] * u[i * D + k] / (N / 2);
+        }
+        others += u[i * D + D - 1] * u[i * D + D - 1] / (N / 2);
+    }
+    double wide = wv_policy.bend_arm_wide * wv_policy.bend_arm_wide, error = 4 * sqrt((wide + 1) / (N / 2));
+    assert_near(mean[0], 1, error);
+    assert_near(mean[1], -1, error);
+    for (size_t k = 0; k < ARGUMENTS; k++)
+        assert_near(square[k], wide + 2, 4 * (wide + 4) * sqrt(2. / (N / 2)));
+    assert_near(others, 1, 4 * sqrt(2. / (N / 2)));
+    tear_down(&f);
+}
+
 /* ---- states ------------------------------------------------------------------------------------------------------ */
 static size_t write_state(wv_bend *b, unsigned char *to, size_t room)
 {
@@ -635,6 +676,7 @@ int main(void)
         cmocka_unit_test(finds_a_line),
         cmocka_unit_test(refuses_lines_that_fall),
         cmocka_unit_test(finds_an_arm),
+        cmocka_unit_test(draws_points_along_arms),
         cmocka_unit_test(comes_back_from_a_state),
         cmocka_unit_test(free_draws_tell_variances),
     };
